@@ -16,7 +16,7 @@ from memkit.change import workspace as workspace
 from memkit.change.diff import diff as diff
 from memkit.change.edits import Edits as Edits
 from memkit.change.export import export as export
-from memkit.change.fix import Fix as Fix
+from memkit.change.migrate import Fix as Fix
 from memkit.change.migrate import Migrate as Migrate
 from memkit.change.planning import plan as plan
 from memkit.change.planning import recover as recover
@@ -47,12 +47,12 @@ from memkit.policy.admission import Admission as Admission
 from memkit.policy.classifier import Classifier as Classifier
 from memkit.policy.dedup.deduplicator import Deduplicator as Deduplicator
 from memkit.policy.expiry import Expiry as Expiry
-from memkit.policy.index_check import IndexCheck as IndexCheck
+from memkit.policy.index_standard import IndexCheck as IndexCheck
+from memkit.policy.index_standard import SplitPlan as SplitPlan
 from memkit.policy.pipeline import Pipeline as Pipeline
 from memkit.policy.quota import Quota as Quota
 from memkit.policy.replay import forecast as forecast
 from memkit.policy.replay import replay as replay
-from memkit.policy.split_plan import SplitPlan as SplitPlan
 from memkit.search.explain import explain as explain
 from memkit.search.fitted.settings import Index as Index
 from memkit.search.retriever import Retriever as Retriever

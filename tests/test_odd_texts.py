@@ -12,7 +12,7 @@ import memkit as mk
 from memkit.base.duck import literal, session
 from memkit.errors import MemkitError
 from memkit.serve.tools import Tools
-from memkit.tables.patterns import Pattern
+from memkit.tables.statement import Pattern
 
 WORDS = ("任", "чай ", "tea", "é", "ไท", "א", "")
 SIGNS = ("\0", "\1", "\x1f", "\x7f", "\x85", "\xad", "\u0301", "\u200b", "\u2028", "\ufeff", "\ufffd", "\n", "'", "\\")

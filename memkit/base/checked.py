@@ -1,12 +1,14 @@
 """Untrusted JSON: parsing of an object, and checks of its fields and their types.
 
 Users' own documents are parsed elsewhere, with the line of each fault (`memkit.formats.syntax`), and so are labels,
-which come in many shapes.
+which come in many shapes. Lone surrogates, halves of characters that an escape of JSON or a file's name may spell, are
+found here too, as UTF-8 cannot hold them.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from types import UnionType
 from typing import Any
@@ -51,3 +53,17 @@ def with_fields(value: object, kinds: Kinds) -> dict[str, Any]:
         if not isinstance(value[name], kind) or (isinstance(value[name], bool) and kind is not bool):
             raise ValueError(f"'{name}' is of another type: {value[name]!r:.80}")
     return value
+
+
+RANGE = r"\ud800-\udfff"
+"""All of them, for the brackets of a regular expression."""
+LONE_SURROGATE = re.compile(f"[{RANGE}]")
+
+
+def without_surrogates(text: str) -> str:
+    r"""`text` with U+FFFD, the replacement character, in place of each lone surrogate.
+
+    >>> without_surrogates("чай\udcff🍯")
+    'чай�🍯'
+    """
+    return LONE_SURROGATE.sub("\ufffd", text)

@@ -17,7 +17,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from memkit.base.surrogates import LONE_SURROGATE
+from memkit.base.checked import LONE_SURROGATE
 from memkit.errors import QueryError
 
 _TABLE_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")

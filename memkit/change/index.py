@@ -15,10 +15,18 @@ import pyarrow.compute as pc
 from memkit.base.params import AsOf, as_of_time
 from memkit.change.draft import Draft
 from memkit.change.edits import Edits
-from memkit.change.memories import entry_path, one_entry, parts_of, remove_entry
+from memkit.change.memories import (
+    entry_path,
+    join,
+    one_entry,
+    parts_of,
+    remove_entry,
+    split_anew,
+    split_file,
+    split_files,
+)
 from memkit.change.operations import Operations, answer, applied, checked, missing
 from memkit.change.planning import clean_entries
-from memkit.change.split import join, split_anew, split_file, split_files
 from memkit.errors import ChangeRefusedError, FormatError, ParameterError
 from memkit.formats.fields import words_given
 from memkit.formats.index_tree.index import FIELDS, format_branch, format_branch_line, format_root, ordered_entry
@@ -26,8 +34,7 @@ from memkit.formats.index_tree.structure import below
 from memkit.formats.index_tree.survey import ANY_INDEX
 from memkit.formats.rows import Row
 from memkit.formats.syntax.places import Json, Splice, with_values
-from memkit.policy.index_check import IndexCheck
-from memkit.policy.split_plan import SplitPlan
+from memkit.policy.index_standard import IndexCheck, SplitPlan
 from memkit.tables.corpus import Corpus, read
 
 MEMORY_FOLDERS = ("memory", "")

@@ -1,4 +1,4 @@
-"""The command line: `run` handles errors, `common` is shared by the verbs, `show` prints, `demo` is a tour."""
+"""The command line: `run` handles errors, `common` is shared by the verbs and prints."""
 
 from memkit.cli.run import program as main
 

@@ -38,13 +38,17 @@ from memkit.cli.common import (
     fitted,
     grouped,
     load,
+    out,
     policy_values,
+    print_json,
     profile_of,
     public,
     say_waiting,
     settings,
+    show,
+    show_problems,
+    summary,
 )
-from memkit.cli.show import out, print_json, show, show_problems, summary
 from memkit.display.sheet import safe, visible
 from memkit.errors import ParameterError, count_of, did_you_mean
 from memkit.schemas import WORDS
@@ -278,7 +282,7 @@ def policy(
 ) -> None:
     """Show which memories a policy keeps, and why it refuses the others; nothing is deleted."""
     from memkit import presets
-    from memkit.policy.catalogue import policy_class
+    from memkit.policy.base import policy_class
 
     cls = policy_class(name)
     values = policy_values(profile, [cls.name], preset)[cls.name]
@@ -369,7 +373,7 @@ def context(
 @app.command()
 def demo() -> None:
     """Tour memkit on the sample data, in under a minute."""
-    from memkit.cli.demo import run
+    from memkit.cli.lab import run
 
     run()
 

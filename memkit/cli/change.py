@@ -30,12 +30,13 @@ from memkit.cli.common import (
     as_path,
     grouped,
     load,
+    out,
     policy_values,
     preset_values,
     profile_of,
     settings,
+    show,
 )
-from memkit.cli.show import out, show
 from memkit.display.sheet import safe
 from memkit.errors import MemkitError, ParameterError
 from memkit.formats.disk.files import check_file
@@ -74,7 +75,7 @@ def plan(
 ) -> None:
     """Show what policies would change in the files; --json prints a plan for `memkit apply`. Nothing is written."""
     from memkit.change.planning import plan as planned
-    from memkit.policy.catalogue import policy_class
+    from memkit.policy.base import policy_class
 
     classes = [policy_class(name) for name in policies]
     declared = {f"{cls.name}__{name}": p for cls in classes for name, p in cls.params().items()}
@@ -328,7 +329,7 @@ def selftest(
     as_json: JsonOption = False,
 ) -> None:
     """Test migrating, saving, reading and forgetting a user's fact on a copy of the folder."""
-    from memkit.change.selftest import selftest as tried
+    from memkit.change.store import selftest as tried
 
     table = tried(path, user, as_of)
     show(table, as_json)

@@ -22,8 +22,8 @@ from memkit.cli.common import (
     fitted,
     grouped,
     load,
+    print_json,
 )
-from memkit.cli.show import print_json
 from memkit.display.notebook import show
 from memkit.errors import ParameterError, count_of
 

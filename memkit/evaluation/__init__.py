@@ -6,12 +6,12 @@ Each row of modules builds on those above it:
   log, without a person or a model);
 - `pools` (labelled queries put to a search, one user and one moment at a time; the candidates of the arms are asked for
   once, and handed to all that measures), `metrics` (hits against judgements, as arrays), `statistics` (sign-flip tests,
-  intervals and power over few users), `selection` (selective inference: what a choice among many settings may claim),
-  `verdict` (one of four words with its numbers);
-- `result` (the class of all results), `evaluation` of one search, `compare` of two;
-- `grid` (the settings to try), `checkpoint` (a long sweep goes on where it stopped), `scores` (settings scored over the
-  same candidates), `sweep`, `estimator` (the same for scikit-learn and Optuna);
+  intervals and power over few users, and what a choice among many settings may claim), `verdict` (one of four words
+  with its numbers);
+- `result` (the class of all results), `evaluation` of one search, `compare` of two, and baselines;
+- `grid` (the settings to try), `scores` (settings scored over the same candidates, and the file from which a
+  long sweep goes on where it stopped), `sweep`, `estimator` (the same for scikit-learn and Optuna);
 - `profile` (settings under a name, with their evidence);
-- `baselines`, `tune`, `decisions` (tables for dedup, admission and prompts, which `tune_scores` takes);
+- `tune`, `decisions` (tables for dedup, admission and prompts, which `tune_scores` takes);
 - `findability` (what cannot be found), `horizon` (when decay takes the rest), `audit`.
 """

@@ -21,7 +21,7 @@ from memkit.errors import FormatError, ParameterError, did_you_mean
 from memkit.formats.disk.files import check_file
 from memkit.index.encode import OfFile
 from memkit.index.encoders.base import as_texts
-from memkit.policy.catalogue import policy_class
+from memkit.policy.base import policy_class
 from memkit.policy.dedup.deduplicator import Deduplicator
 from memkit.policy.pipeline import Pipeline
 from memkit.search.retriever import Retriever

@@ -11,8 +11,7 @@ import numpy as np
 import pandas as pd
 
 from memkit import plot
-from memkit.display.notebook import Shown, Tabular
-from memkit.display.page import write_page
+from memkit.display.notebook import Shown, Tabular, write_page
 from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.errors import ParameterError
 from memkit.evaluation.statistics import (

@@ -20,14 +20,13 @@ from memkit.base.duck import connect
 from memkit.base.params import Moment, check_fitted, check_value, describe, record_as_of
 from memkit.display.sheet import ROWS, Sheet
 from memkit.errors import ParameterError, count_of, did_you_mean
-from memkit.evaluation.checkpoint import recorded_facts
 from memkit.evaluation.evaluation import CheckedTask, deepest, nullable, over_task, task_of
 from memkit.evaluation.grid import Grid, Setting, at_fit, at_query
 from memkit.evaluation.known_items import known_item_note
 from memkit.evaluation.metrics import Metric, parse_metrics
 from memkit.evaluation.pools import Pools, idle_in_all, revision_of
 from memkit.evaluation.result import Result
-from memkit.evaluation.scores import Measure, scores_of
+from memkit.evaluation.scores import Measure, recorded_facts, scores_of
 from memkit.evaluation.verdict import size
 from memkit.index.rerank import as_reranker
 from memkit.schemas import Floats, Ints

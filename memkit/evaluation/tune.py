@@ -15,8 +15,7 @@ import pyarrow.compute as pc
 from memkit.base.params import AsOf, as_of_time, check_choice, check_value, describe
 from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.errors import ParameterError
-from memkit.evaluation.baselines import baselines
-from memkit.evaluation.compare import HOW_TO_JUDGE, Pair, unjudged_could_change
+from memkit.evaluation.compare import HOW_TO_JUDGE, Pair, baselines, unjudged_could_change
 from memkit.evaluation.evaluation import (
     CheckedTask,
     Task,
@@ -32,8 +31,7 @@ from memkit.evaluation.pools import Pools, batches_of
 from memkit.evaluation.profile import Profile
 from memkit.evaluation.result import Differences, Result
 from memkit.evaluation.scores import Measure
-from memkit.evaluation.selection import ALMOST, Contest, Retuned, distances, nearest, plateau
-from memkit.evaluation.statistics import Units
+from memkit.evaluation.statistics import ALMOST, Contest, Retuned, Units, distances, nearest, plateau
 from memkit.evaluation.sweep import Sweep, check_work, refitted, swept
 from memkit.evaluation.verdict import (
     BETTER,

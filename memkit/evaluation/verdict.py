@@ -19,13 +19,17 @@ import pyarrow as pa
 
 from memkit.base.checked import json_object
 from memkit.errors import FormatError, count_of
-from memkit.evaluation.selection import RESAMPLES, Contest, Retuned, expected_gain, retune
 from memkit.evaluation.statistics import (
     FEWEST,
+    RESAMPLES,
+    Contest,
+    Retuned,
     Units,
     detectable_effect,
+    expected_gain,
     interval,
     n_flips,
+    retune,
     sign_flip_p,
     units_needed,
 )

@@ -15,7 +15,7 @@ from memkit.formats.prompts import Prompt
 from memkit.formats.records.adapters import Adapter, forget_adapter, register_adapter
 from memkit.formats.registry import forget_format, register_format
 from memkit.index.encode import forget_encoder, register_encoder
-from memkit.policy.catalogue import forget_policy, register_policy
+from memkit.policy.base import forget_policy, register_policy
 from memkit.search.settings import forget_step, register_step
 from memkit.search.step import Step
 from memkit.tables.statement import Annotator

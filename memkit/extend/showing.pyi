@@ -14,7 +14,7 @@ from memkit.display.names import names_of as names_of
 from memkit.display.notebook import Displayed as Displayed
 from memkit.display.notebook import Shown as Shown
 from memkit.display.notebook import Tabular as Tabular
-from memkit.display.page import write_page as write_page
+from memkit.display.notebook import write_page as write_page
 from memkit.display.sheet import ROWS as ROWS
 from memkit.display.sheet import Sheet as Sheet
 from memkit.display.sheet import answerability_note as answerability_note

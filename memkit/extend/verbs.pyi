@@ -16,5 +16,5 @@ from memkit.cli.common import RevOption as RevOption
 from memkit.cli.common import SinceOption as SinceOption
 from memkit.cli.common import grouped as grouped
 from memkit.cli.common import load as load
-from memkit.cli.show import print_json as print_json
-from memkit.cli.show import show as show
+from memkit.cli.common import print_json as print_json
+from memkit.cli.common import show as show

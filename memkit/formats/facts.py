@@ -22,8 +22,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memkit.base.checked import LONE_SURROGATE
 from memkit.base.fences import fences, headings
-from memkit.base.surrogates import LONE_SURROGATE
 from memkit.errors import FormatError, did_you_mean
 from memkit.formats.disk.source import Source
 from memkit.formats.faults import Rule
@@ -562,7 +562,7 @@ def typed_rows(memories: Iterable[Row], untyped: Iterable[str]) -> list[Row]:
     A further column, ``why``, says what became of a row.
     """
     # The policies stand above the formats; they are asked only where there is an old file.
-    from memkit.policy.old_facts import typed
+    from memkit.policy.classifier import typed
 
     by_path: dict[str, list[Row]] = {}
     for row in memories:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from memkit.base.surrogates import LONE_SURROGATE
+from memkit.base.checked import LONE_SURROGATE
 from memkit.errors import FormatError
 from memkit.formats.faults import Rule, length, one_of
 from memkit.formats.rows import Row, Rows

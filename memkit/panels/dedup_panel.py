@@ -22,7 +22,7 @@ from memkit.panels.panel import QUERY, Action, Panel, call_code, changed_values
 from memkit.panels.parts import paragraph, rows_html
 from memkit.panels.state import Session, State
 from memkit.plot.marks import Picture
-from memkit.plot.settings import similarity
+from memkit.plot.measured import similarity
 from memkit.policy.dedup.agreement import labelled_pairs
 from memkit.policy.dedup.deduplicator import Deduplicator
 from memkit.policy.dedup.pairs import FLAGS, OWNER, never_merges

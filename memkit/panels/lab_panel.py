@@ -23,7 +23,7 @@ from memkit.panels.search_panel import SearchPanel
 from memkit.panels.state import Session, State, names_given
 from memkit.panels.surface_panel import SurfacePanel
 from memkit.panels.table_panel import TablePanel
-from memkit.policy.catalogue import policy_class, policy_names
+from memkit.policy.base import policy_class, policy_names
 from memkit.policy.dedup.deduplicator import Deduplicator
 from memkit.search.retriever import Retriever
 from memkit.tables.corpus import Corpus

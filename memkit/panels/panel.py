@@ -13,14 +13,12 @@ import numpy as np
 import pyarrow as pa
 
 from memkit.base.params import AsOf, Estimator, Moment, Param
-from memkit.display.notebook import shown
-from memkit.display.page import write_page
+from memkit.display.notebook import shown, write_page
 from memkit.display.sheet import texts_in
 from memkit.errors import MemkitError, ParameterError, count_of, did_you_mean
 from memkit.evaluation.profile import Profile
-from memkit.panels.controls import control
 from memkit.panels.page import Displayed
-from memkit.panels.parts import STYLE
+from memkit.panels.parts import STYLE, control
 from memkit.panels.state import QueryValues, Section, Session, State, names_given
 from memkit.presets import POLICY, RETRIEVER, memory_v2_context
 from memkit.tables.age import factors

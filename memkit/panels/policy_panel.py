@@ -19,13 +19,12 @@ from memkit.panels.parts import cut, paragraph, rows_html
 from memkit.panels.state import Session, State
 from memkit.plot.marks import COLOURS, Axis, Line, Mark, Picture
 from memkit.plot.memories import counts, reasons
-from memkit.policy.catalogue import POLICIES, policy_class, policy_names
+from memkit.policy.base import POLICIES, policy_class, policy_names
 from memkit.policy.expiry import Expiry
 from memkit.policy.pipeline import Pipeline
 from memkit.policy.replay import forecast
 from memkit.tables.corpus import Corpus
-from memkit.tables.patterns import PatternCache
-from memkit.tables.statement import Annotator
+from memkit.tables.statement import Annotator, PatternCache
 from memkit.text.secrets import mask
 
 POLICY_NAMES = tuple(name for name in POLICIES if name not in ("deduplicator", "index_check", "split_plan"))

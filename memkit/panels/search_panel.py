@@ -24,11 +24,10 @@ from memkit.errors import ParameterError, count_of, did_you_mean
 from memkit.evaluation.grid import at_query
 from memkit.panels.panel import QUERY, Action, Name, Panel, call_code, changed_values, fit_to, moment_of
 from memkit.panels.parts import flow, paragraph, rows_html
-from memkit.panels.pinned import PinnedComparison, Strip
-from memkit.panels.refits import Refits, check_chunks
+from memkit.panels.pinned import PinnedComparison, Refits, Strip, check_chunks
 from memkit.panels.state import Section, Session, State
 from memkit.plot.marks import Picture
-from memkit.plot.search import contributions
+from memkit.plot.memories import contributions
 from memkit.policy.dedup.near import normalise
 from memkit.search.ask import Settings
 from memkit.search.explain import explained

@@ -13,13 +13,13 @@ import pyarrow as pa
 from memkit.base.params import Param
 from memkit.errors import ParameterError
 from memkit.evaluation.metrics import Metric
-from memkit.evaluation.selection import Contest, plateau
+from memkit.evaluation.statistics import Contest, plateau
 from memkit.evaluation.sweep import Sweep
 from memkit.panels.panel import Action, Panel
 from memkit.panels.parts import rows_html
 from memkit.panels.state import Session, State
 from memkit.plot.marks import Picture
-from memkit.plot.settings import axis_values, best_first, named_setting, places_on, surface_of
+from memkit.plot.measured import axis_values, best_first, named_setting, places_on, surface_of
 from memkit.schemas import Ints, Mask
 from memkit.search.retriever import Retriever
 

@@ -1,24 +1,31 @@
-"""Pictures of measurements by query: differences, groups, losses, scores, power."""
+"""Pictures of measurements by query, differences, groups, losses, scores, power, and of the settings that were tried:
+only evaluated settings are drawn, nothing is interpolated between them."""
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import cycle
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
+from memkit.base.params import check_choice, check_column, check_value
 from memkit.display.views import IN_WORDS
-from memkit.errors import ParameterError, count_of
-from memkit.plot.marks import COLOURS, FAINT, FAINTER, HIGH, Axis, Bars, Dots, Line, Mark, Picture, Text, short
-from memkit.schemas import Floats
+from memkit.errors import ParameterError, count_of, did_you_mean
+from memkit.plot.marks import COLOURS, FAINT, FAINTER, HIGH, MARKS, Axis, Bars, Dots, Line, Mark, Picture, Text, short
+from memkit.policy.dedup.pairs import never_merges
+from memkit.schemas import Floats, Ints, Mask
 from memkit.text.secrets import mask
 
 _BLUE, _ORANGE, _RED = COLOURS[0], COLOURS[1], COLOURS[5]
 _EQUAL = 1e-9  # as in `compare`: a smaller difference of scores is rounding
 _MOST_GROUPS = 30
-_BINS = 24
+_BINS, _BINS_OF_PAIRS = 24, 30
 
 
 def _differences_of(result: Any) -> Any:
@@ -284,3 +291,301 @@ def power(result: Any = None, spread: float = 0.25) -> Picture:
 def _inside(tick: float, lines: dict[str, Floats]) -> bool:
     values = np.concatenate(list(lines.values()))
     return bool(values.min() / 1.5 <= tick <= values.max() * 1.5)
+
+
+_LISTED, _LEAST = 12, 1e-9  # settings in words; the least difference, so that equal scores divide by something
+_AROUND = 330  # the area of a sign around a point, whose own is 145 at most
+_NEAR = "cannot be told from the best"
+_SIGNS = {
+    "as it is": ("s", "#D55E00"),
+    "best": ("^", "#009E73"),
+    "to be used": ("D", "#CC79A7"),
+    "here": ("D", "#CC79A7"),
+}
+
+
+def surface(result: Any, x: str | None = None, y: str | None = None, metric: str | None = None) -> Picture:
+    """The settings that were evaluated, and their scores; nothing is interpolated.
+
+    The larger a point, the higher the score. Where more parameters vary than are drawn, a point is the best of its
+    settings. Settings that cannot be told from the best are outlined.
+
+    Parameters
+    ----------
+    result : Sweep or Tuning
+    x, y : str, optional
+        Which parameters; else the first two that take the most values. With one alone the score is the height.
+    metric : str, optional
+        Of a Sweep; the first unless given.
+
+    Returns
+    -------
+    Picture
+
+    Examples
+    --------
+    >>> import memkit as mk
+    >>> corpus = mk.from_table({"memory_id": ["a", "b"], "text": ["пул соединений", "зелёный чай"]})
+    >>> search = mk.Retriever(encoder=None).fit(corpus)
+    >>> labels = {"query_id": [1], "text": ["чай"]}, {"query_id": [1], "memory_id": ["b"], "relevance": [1]}
+    >>> print(mk.plot.surface(mk.sweep(search, *labels, {"min_score": [0, 0.9]}, "mrr")))
+    mrr of 2 settings, 0.000 (small) to 1.000 (large)
+    min_score=0    1.000, as it is, best
+    min_score=0.9  0.000
+    """
+    swept, tuned = (result.sweep_, result) if hasattr(result, "sweep_") else (result, None)
+    if not hasattr(swept, "settings"):
+        raise ParameterError(f"plot.surface: expected what mk.sweep or mk.tune gave. Got {type(result).__name__}.")
+    name = tuned.verdict_.metric if tuned is not None else swept.metrics[0] if metric is None else metric
+    if name not in swept.table.column_names:
+        raise ParameterError(f"plot.surface: expected a metric. Got {name!r}.{did_you_mean(name, swept.metrics)}")
+    known = list(swept.settings[0])
+    for name_given in (x, y):
+        if name_given is not None:
+            check_choice("x, y", name_given, known, "plot.surface")
+    n_values = {key: len(axis_values(swept, key)) for key in known}
+    varies = [key for key in known if n_values[key] > 1] or known
+    names = [key for key in (x, y) if key is not None] or sorted(varies, key=lambda key: -n_values[key])[:2]
+    near = np.zeros(len(swept.settings), bool)
+    marked = {"as it is": swept.default, "best": best_first(swept, name)[0]}
+    if tuned is not None:
+        near[tuned.plateau_["setting"].to_pylist()] = True
+        marked["to be used"] = swept.settings.index(tuned.chosen_params_)
+    return surface_of(swept, names, name, near, marked)
+
+
+def surface_of(swept: Any, names: Sequence[str], metric: str, near: Mask, marked: Mapping[str, int]) -> Picture:
+    """What `surface` shows of one or two parameters of a sweep, with signs at the settings in `marked`."""
+    means = swept.table[metric].to_numpy()
+    low, high = _extent(means)
+    axes = [axis_values(swept, name) for name in names]
+    places = [places_on(swept, name) for name in names]
+    across, up = places[0], places[1] if len(places) > 1 else means
+    order = best_first(swept, metric)
+    front: dict[tuple[int, ...], int] = {}
+    for index in order:
+        front.setdefault(tuple(int(place[index]) for place in places), index)
+    firsts = list(front.values())
+    shown = np.array([*firsts[: MARKS - len(marked)], *marked.values()] if len(firsts) > MARKS else firsts)
+    sizes = 25 + 120 * (np.nan_to_num(means, nan=low) - low) / max(high - low, _LEAST)
+    marks: list[Mark] = [Dots(across[shown], up[shown], COLOURS[0], size=sizes[shown], outlined=near[shown])]
+    if near.any():
+        marks.append(Dots([], [], "none", _NEAR, outlined=np.zeros(0, bool)))
+    for label, index in marked.items():
+        sign, colour = _SIGNS[label]
+        marks.append(Dots([across[index]], [up[index]], colour, label, sign, size=_AROUND, filled=False))
+    hidden = [name for name in swept.settings[0] if name not in names and len(axis_values(swept, name)) > 1]
+    of_all = f"; each point the best over {', '.join(hidden)}" if hidden else ""
+    title = f"{metric} of {count_of(len(means), 'setting')}, {low:.3f} (small) to {high:.3f} (large){of_all}"
+    rows = []
+    for index in list(dict.fromkeys([*marked.values(), *firsts]))[:_LISTED]:
+        words = [*(label for label, at in marked.items() if at == index), *([_NEAR] if near[index] else [])]
+        rows.append((named_setting(swept, index, names), ", ".join([f"{means[index]:.3f}", *words])))
+    room = 0.2 * max(high - low, _LEAST)
+    vertical = _spread(names[1], axes[1]) if len(names) > 1 else Axis(low - room, high + room, metric)
+    return Picture(title, marks, _spread(names[0], axes[0]), vertical, rows)
+
+
+def _extent(means: Floats) -> tuple[float, float]:
+    known = means[~np.isnan(means)]
+    return (float(known.min()), float(known.max())) if len(known) else (0.0, 0.0)
+
+
+def _spread(name: str, values: Sequence[Any]) -> Axis:
+    """The values of a parameter, one beside the other."""
+    room = 0.15 * len(values)
+    ticks = [(place, short(_spelled(value), 24)) for place, value in enumerate(values)]
+    return Axis(-room, len(values) - 1 + room, name, ticks)
+
+
+def best_first(swept: Any, metric: str) -> list[int]:
+    """All settings of a sweep, the best first, of equals the first."""
+    gains = swept.table[metric].to_numpy() * swept.sign(metric)
+    order: list[int] = np.argsort(-np.round(gains, 12), kind="stable").tolist()
+    return order
+
+
+def value_at(swept: Any, index: int, name: str) -> Any:
+    """The value of a parameter in a setting; the search's own stands at the value that memkit chooses for it."""
+    value = swept.settings[index][name]
+    return swept.automatic.get(name) if value is None and index == swept.default else value
+
+
+def axis_values(swept: Any, name: str) -> list[Any]:
+    """The values of a parameter that were tried: numbers in their order, others as they came."""
+    values = {repr(value): value for value in (value_at(swept, index, name) for index in range(len(swept.settings)))}
+    numbers = all(isinstance(value, (int, float)) for value in values.values())
+    return sorted(values.values()) if numbers else list(values.values())
+
+
+def places_on(swept: Any, name: str) -> Ints:
+    """Where each setting stands among the values of a parameter."""
+    place = {repr(value): number for number, value in enumerate(axis_values(swept, name))}
+    return np.array([place[repr(value_at(swept, index, name))] for index in range(len(swept.settings))])
+
+
+def named_setting(swept: Any, index: int, names: Iterable[str]) -> str:
+    """A setting in words; a weight that is left to memkit has its value in brackets."""
+    setting = swept.settings[index]
+    return ", ".join(
+        f"{name}=auto ({_spelled(value_at(swept, index, name))})"
+        if setting[name] is None and value_at(swept, index, name) is not None
+        else f"{name}={_spelled(setting[name])}"
+        for name in names
+    )
+
+
+def _spelled(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def pool(swept: Any) -> Picture:
+    """What a larger pool (num_candidates, per arm) finds: each metric of a sweep over ``pool``.
+
+    The other parameters are the search's own; where the sweep has those with one pool only, they are those of its best
+    setting.
+
+    Parameters
+    ----------
+    swept : Sweep
+        Of a grid with ``pool``; ``recall`` without @k shows what the pool lets in.
+
+    Returns
+    -------
+    Picture
+
+    Examples
+    --------
+    >>> import memkit as mk
+    >>> corpus = mk.from_table({"memory_id": ["a", "b"], "text": ["чай и мёд", "зелёный чай"]})
+    >>> search = mk.Retriever(encoder=None).fit(corpus)
+    >>> labels = {"query_id": [1], "text": ["чай"]}, {"query_id": [1], "memory_id": ["b"], "relevance": [1]}
+    >>> print(mk.plot.pool(mk.sweep(search, *labels, {"pool": [1, 2]}, ["recall", "mrr"])))
+    what a pool of 1 to 100 chunks an arm finds
+    1    recall 1.000, mrr 1.000
+    2    recall 1.000, mrr 1.000
+    100  recall 1.000, mrr 1.000
+    """
+    if "pool" not in getattr(swept, "settings", [{}])[0]:
+        raise ParameterError(
+            "plot.pool: expected a sweep over 'pool', such as {'pool': [5, 10, 50, 100]}. Got another."
+        )
+    others = [{name: value for name, value in setting.items() if name != "pool"} for setting in swept.settings]
+    chosen = others[swept.default if others.count(others[swept.default]) > 1 else swept.best]
+    table = swept.table.take(
+        pa.array([position for position, setting in enumerate(others) if setting == chosen])
+    ).sort_by("pool")
+    pools = table["pool"].to_pylist()
+    with_others = f", {', '.join(f'{name}={value}' for name, value in chosen.items())}" if chosen else ""
+    marks: list[Mark] = []
+    for name, colour, sign in zip(swept.metrics, cycle(COLOURS), cycle("os^D"), strict=False):
+        marks += [Line(pools, table[name].to_numpy(), colour, style="--", width=1)]
+        marks += [Dots(pools, table[name].to_numpy(), colour, name, sign)]
+    title = f"what a pool of {pools[0]:,} to {count_of(pools[-1], 'chunk')} an arm finds{with_others}"
+    ticks = [(pool, f"{pool:,}") for pool in pools]
+    across = Axis(pools[0] / 1.1, 1.1 * pools[-1], "pool, chunks of each arm", ticks, log=True)
+    words = [
+        (f"{row['pool']:,}", ", ".join(f"{metric} {row[metric]:.3f}" for metric in swept.metrics))
+        for row in table.to_pylist()
+    ]
+    return Picture(title, marks, across, Axis(-0.02, 1.02, "mean"), words)
+
+
+def precision_recall(table: pa.Table) -> Picture:
+    """Precision and recall of each threshold of dedup on labelled pairs, and the share of contradictions merged.
+
+    Parameters
+    ----------
+    table : pa.Table
+        Of `Deduplicator.precision_recall`.
+
+    Returns
+    -------
+    Picture
+
+    Examples
+    --------
+    >>> import memkit as mk
+    >>> found = pa.table({"threshold": [0.95, 0.8], "precision": [1.0, 0.5], "recall": [0.5, 1.0]})
+    >>> print(mk.plot.precision_recall(found))
+    2 thresholds, 0.8 to 0.95
+    0.950  precision 1.00, recall 0.50
+    0.800  precision 0.50, recall 1.00
+    """
+    for name in ("threshold", "precision", "recall"):
+        if name not in table.column_names:
+            raise ParameterError(
+                f"plot.precision_recall: expected a column {name!r}. Got {', '.join(table.column_names)}."
+            )
+    frame = table.to_pandas()
+    ends = f"{frame['threshold'].min():g} to {frame['threshold'].max():g}" if len(frame) else "none"
+    styles = {
+        "precision": ("precision", COLOURS[0], "-", "o"),
+        "recall": ("recall", COLOURS[1], "--", "s"),
+        "contradiction_rate": ("contradictions merged", COLOURS[5], ":", "^"),
+    }
+    names, marks = [name for name in styles if name in frame.columns], list[Mark]()
+    for name in names:
+        label, colour, style, sign = styles[name]
+        marks.append(Line(frame["threshold"].to_numpy(), frame[name].to_numpy(), colour, style=style))
+        marks.append(Dots(frame["threshold"].to_numpy(), frame[name].to_numpy(), colour, label, sign, size=16))
+    sampled = (
+        frame.iloc[np.unique(np.linspace(0, len(frame) - 1, min(len(frame), 12)).astype(int))] if len(frame) else frame
+    )
+    rows = [(f"{row['threshold']:.3f}", ", ".join(f"{n} {row[n]:.2f}" for n in names)) for _, row in sampled.iterrows()]
+    low, high = (frame["threshold"].min(), frame["threshold"].max()) if len(frame) else (0.0, 1.0)
+    room = 0.05 * (high - low) or 0.05
+    across, up = Axis(low - room, high + room, "threshold"), Axis(-0.02, 1.05, "share")
+    return Picture(f"{count_of(len(frame), 'threshold')}, {ends}", marks, across, up, rows)
+
+
+def similarity(pairs: pa.Table, threshold: float = 0.9) -> Picture:
+    """The similarity of the near-duplicate pairs of a `Deduplicator`, and how many lie above a threshold.
+
+    Pairs that a conflict keeps apart at any threshold are hollow bars, and counted apart.
+
+    Parameters
+    ----------
+    pairs : pa.Table
+        ``Deduplicator.pairs_``, or any table with ``kind`` and ``similarity``.
+    threshold : float, ratio
+
+    Returns
+    -------
+    Picture
+
+    Examples
+    --------
+    >>> pairs = pa.table({"kind": ["lexical", "lexical"], "similarity": [0.95, 0.86]})
+    >>> import memkit as mk
+    >>> mk.plot.similarity(pairs).words.splitlines()[0]
+    '1 of 2 pairs at 0.9 or above'
+    """
+    check_value("plot.similarity", "threshold", threshold, "float", low=0, high=1)
+    for name in ("similarity", "kind"):
+        check_column(name, pairs.column_names, "plot.similarity")
+    values = np.asarray(pairs["similarity"].to_numpy(), dtype=np.float64)
+    kinds, apart = np.array(pairs["kind"].to_pylist(), dtype=object), never_merges(pairs).to_numpy().astype(bool)
+    edges = np.linspace(min([*values.tolist(), threshold]), 1.0, _BINS_OF_PAIRS + 1)
+    below, marks = np.zeros(_BINS_OF_PAIRS), list[Mark]()
+    groups = [(name, COLOURS[place % len(COLOURS)], kinds == name) for place, name in enumerate(sorted(set(kinds)))]
+    shown = [(name, colour, of_kind & ~apart, True) for name, colour, of_kind in groups]
+    shown += [(f"{name}, never merges", colour, of_kind & apart, False) for name, colour, of_kind in groups]
+    for name, colour, chosen, is_filled in shown:
+        if chosen.any():
+            above = below + np.histogram(values[chosen], bins=edges)[0]
+            marks.append(Bars(edges[:-1], edges[1:], below, above, colour, name, filled=is_filled))
+            below = above
+    top = 1.05 * max(1.0, below.max())
+    marks.append(Line([threshold, threshold], [0, top], "#D55E00", style="--"))
+    ends = np.histogram_bin_edges(values, bins=10)
+    counts, never = (np.histogram(values[which], bins=ends)[0] for which in (~apart, apart))
+    spans = [f"{low:.2f} to {high:.2f}" for low, high in itertools.pairwise(ends)]
+    rows = [(span, int(n)) for span, n in zip(spans, counts, strict=True)]
+    rows += [(f"{span}, never merge", int(n)) for span, n in zip(spans, never, strict=True) if n]
+    mergeable = values[~apart]
+    title = f"{int((mergeable >= threshold).sum()):,} of {count_of(len(mergeable), 'pair')} at {threshold:g} or above"
+    title += f"; {int(apart.sum()):,} never merge" if apart.any() else ""
+    room = 0.02 * max(1.0 - edges[0], 1e-9)
+    across, up = Axis(edges[0] - room, 1.0 + room, "similarity"), Axis(0, top, "pairs")
+    return Picture(title, marks, across, up, rows if len(values) else [])

@@ -25,7 +25,7 @@ from memkit.policy.base import (
     no_fact,
 )
 from memkit.schemas import tuples_of
-from memkit.tables.patterns import Pattern
+from memkit.tables.statement import Pattern
 from memkit.text.secrets import find, may_hold
 
 _param = partial(document_param, "admission")

@@ -1,7 +1,8 @@
-"""What the policies share: the base class, conditions in SQL, and word patterns for RE2.
+"""What the policies share: the base class, conditions in SQL, word patterns for RE2; and all of them by name: memkit's
+own, registered ones, and those of other packages (entry points of the group ``memkit.policies``).
 
-DuckDB's regular expressions are RE2: no look-around, and ``\\b`` knows ASCII only. A word's border is therefore
-spelled out as a group of characters that are neither letters nor digits nor ``_``.
+DuckDB's regular expressions are RE2: no look-around, and ``\\b`` knows ASCII only. A word's border is therefore spelled
+out as a group of characters that are neither letters nor digits nor ``_``.
 """
 
 from __future__ import annotations
@@ -9,14 +10,16 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterable
+from importlib.metadata import EntryPoint
 from typing import Any
 
 import pyarrow as pa
 
 from memkit.base.duck import literals
 from memkit.base.params import param
+from memkit.base.plugins import of_packages
 from memkit.documents import cite, memory_v2_policy
-from memkit.errors import ParameterError
+from memkit.errors import ParameterError, did_you_mean
 from memkit.schemas import TABLES, kinds_where
 from memkit.tables.statement import Annotator
 
@@ -90,3 +93,66 @@ def _word(word: str) -> str:
     return r"\s+".join(re.escape(part) for part in word.split()).translate(
         {ord(letter): "[её]" for letter in "её"} | {ord(letter): "[ЕЁ]" for letter in "ЕЁ"}
     )
+
+
+_GROUP = "memkit.policies"
+POLICIES = {
+    "admission": "memkit.policy.admission:Admission",
+    "classifier": "memkit.policy.classifier:Classifier",
+    "deduplicator": "memkit.policy.dedup.deduplicator:Deduplicator",
+    "quota": "memkit.policy.quota:Quota",
+    "expiry": "memkit.policy.expiry:Expiry",
+    "decay": "memkit.decay:Decay",
+    "index_check": "memkit.policy.index_standard:IndexCheck",
+    "split_plan": "memkit.policy.index_standard:SplitPlan",
+}
+"""The module and class of each policy, imported on demand; the name is `Annotator.name` of the class."""
+
+_REGISTERED: dict[str, type[Annotator]] = {}
+
+
+def register_policy(cls: type[Annotator]) -> None:
+    """Make a policy of your own known by its name in this process; it comes before one of a package.
+
+    Raises
+    ------
+    ParameterError
+        Where memkit has a policy of that name.
+    """
+    if cls.name in POLICIES:
+        raise ParameterError(f"a policy must have a name of its own. Got {cls.name!r} of {cls.__name__}.")
+    _REGISTERED[cls.name] = cls
+
+
+def forget_policy(name: str) -> None:
+    """Undo `register_policy`; unknown names are ignored."""
+    _REGISTERED.pop(name, None)
+
+
+def policy_names() -> list[str]:
+    """The names that `policy_class` knows, memkit's own first."""
+    others = {*_REGISTERED, *(point.name for point in of_packages(_GROUP))}
+    return [*POLICIES, *sorted(others - POLICIES.keys())]
+
+
+def policy_class(name: str) -> type[Annotator]:
+    """The class of a policy: one of memkit's, a registered one, or one that a package names as an entry point.
+
+    Raises
+    ------
+    ParameterError
+        For an unknown name, and for a package whose policy cannot be imported.
+    """
+    if name in _REGISTERED:
+        return _REGISTERED[name]
+    modules = {point.name: point.value for point in of_packages(_GROUP)} | POLICIES
+    if name not in modules:
+        hint = did_you_mean(name, modules)
+        raise ParameterError(f"policy: expected one of {', '.join(policy_names())}. Got {name!r}.{hint}")
+    try:
+        cls = EntryPoint(name, modules[name], _GROUP).load()
+    except Exception as error:
+        raise ParameterError(f"policy: expected {name!r} to be {modules[name]}. Got {error!r}.") from error
+    if not (isinstance(cls, type) and issubclass(cls, Annotator)):
+        raise ParameterError(f"policy: expected {modules[name]} to be a Policy. Got {cls!r}.")
+    return cls

@@ -12,8 +12,7 @@ from memkit.base.duck import laid_out, session
 from memkit.base.params import REQUIRED, Moment, estimator, param
 from memkit.errors import ParameterError
 from memkit.policy.base import VERDICT, Policy
-from memkit.tables.patterns import Match
-from memkit.tables.statement import Annotator, run
+from memkit.tables.statement import Annotator, Match, run
 
 
 @estimator

@@ -25,10 +25,9 @@ from memkit.search.fitted.index import Searchable
 from memkit.search.fitted.settings import Index
 from memkit.search.retriever import index_for
 from memkit.search.settings import QuerySettings
-from memkit.tables.commit import check_path, current, is_lake
+from memkit.tables.commit import BUCKETS, MANIFEST, TOTALS, VERSION, check_path, current, is_lake
 from memkit.tables.corpus import Corpus
 from memkit.tables.lake import load, save_tables
-from memkit.tables.manifest import BUCKETS, MANIFEST, TOTALS, VERSION
 from memkit.tables.table import from_table, user_table
 from memkit.tables.untrusted import check_unique, open_member, read_json, refuse_links
 

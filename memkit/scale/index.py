@@ -44,8 +44,8 @@ from memkit.search.settings import QuerySettings
 from memkit.search.state import Candidates, merge
 from memkit.search.steps.recall import ARMS, depth_of, nearest_words
 from memkit.search.steps.scope import Predicate, Scope, areas_of, make_scope, memories_where, replaced_by
+from memkit.tables.commit import TOTALS
 from memkit.tables.corpus import Corpus
-from memkit.tables.manifest import TOTALS
 from memkit.tables.untrusted import with_nulls
 
 OPEN = 8

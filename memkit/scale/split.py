@@ -23,11 +23,10 @@ from memkit.base.parallel import results
 from memkit.base.params import check_value
 from memkit.errors import FormatError, MemkitError
 from memkit.schemas import Ints
-from memkit.tables.commit import check_path, current, is_lake
+from memkit.tables.commit import BUCKETS, MANIFEST, TOTALS, VERSION, check_path, current, is_lake, read_manifest
 from memkit.tables.database import Database
 from memkit.tables.fts import TEXT_VERSION
 from memkit.tables.lake import Writers, save, write_parquet
-from memkit.tables.manifest import BUCKETS, MANIFEST, TOTALS, VERSION, read_manifest
 from memkit.tables.untrusted import open_member, refuse_links
 
 LIST_VERSION = 2

@@ -33,8 +33,8 @@ from memkit.search.fitted.chunks import take_rows
 from memkit.search.fitted.index import _BACKGROUND, MemoryIndex
 from memkit.search.fitted.settings import Index
 from memkit.search.steps.recall import ARMS
+from memkit.tables.commit import BUCKETS
 from memkit.tables.lake import write_parquet
-from memkit.tables.manifest import BUCKETS
 from memkit.tables.untrusted import open_member, read_parquet
 
 VECTOR = "vector"

@@ -14,9 +14,9 @@ from typing import Any, NoReturn, Self, TypedDict, Unpack
 
 import pyarrow as pa
 
+from memkit.base.checked import LONE_SURROGATE
 from memkit.base.duck import check_unicode
 from memkit.base.params import AsOf, Moment, check_value
-from memkit.base.surrogates import LONE_SURROGATE
 from memkit.errors import ParameterError, QueryError
 from memkit.index.encoders.base import Vectors
 from memkit.search.settings import QuerySettings

@@ -22,7 +22,7 @@ from memkit.search.fitted.store import FOLDER, former_index, keep_index, load_in
 from memkit.search.like import ask_like
 from memkit.search.question import Question, answered, check_added, hits_table, joined, or_by_words, trace_table
 from memkit.search.settings import QuerySettings
-from memkit.tables.manifest import TOTALS
+from memkit.tables.commit import TOTALS
 
 if TYPE_CHECKING:
     from memkit.tables.corpus import Corpus

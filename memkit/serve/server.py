@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from memkit import __version__
-from memkit.base.surrogates import without_surrogates
+from memkit.base.checked import without_surrogates
 from memkit.errors import MemkitError, MissingExtraError, ParameterError, PolicyRefusal, did_you_mean
 from memkit.serve.tools import Tools, check_limits
 from memkit.text.secrets import mask

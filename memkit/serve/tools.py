@@ -1,4 +1,8 @@
-"""The documents' tools as plain methods with plain results; returned texts are data, never instructions."""
+"""The documents' tools as plain methods with plain results; returned texts are data, never instructions.
+
+A server for one user sees that user's memories and those without a user, never another user's. Its log of searches has
+queries and ids of hits, never texts; `mk.labels.import_log` reads it.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from typing_extensions import TypedDict  # schemas are made of it, and below Python 3.12 not of typing's
 
+from memkit.base.checked import without_surrogates
 from memkit.base.duck import literal
 from memkit.base.params import Zone
-from memkit.base.surrogates import without_surrogates
 from memkit.change.disk import Disk, check_path, written
 from memkit.change.facts import Saved
 from memkit.change.notes import note_hits, usual_folder
@@ -28,11 +32,156 @@ from memkit.errors import ParameterError, PolicyRefusal
 from memkit.formats.disk.files import is_hidden
 from memkit.formats.facts import TYPES
 from memkit.search.question import retold
-from memkit.serve.calls import Calls
-from memkit.serve.scope import visible_files, visible_to
 
 if TYPE_CHECKING:
     from memkit.evaluation.profile import Profile
+import json
+import os
+import re
+import stat
+import threading
+from collections.abc import Iterator
+
+from memkit.base.params import as_of_time
+from memkit.errors import MemkitError, refused
+from memkit.formats.disk.lock import CALLS, STATE, check_calls
+from memkit.formats.spelling import plain
+from memkit.tables.corpus import Corpus
+from memkit.text.secrets import mask
+
+_HOME = "users"
+"""Files below ``users/<name>/``, in any case, belong to that user, whatever user their memories name."""
+_NAMED = re.compile(r'"(?:metadata|user[ _-]?id|user)"', re.IGNORECASE)
+_OWNERS = frozenset(("userid", "user"))
+"""Fields without a column, in plain spelling, that name a user."""
+
+
+def visible_to(user: str | None, corpus: Corpus) -> Corpus:
+    """A corpus of the memories visible to a user, without other tables; None sees all of `corpus`."""
+    if user is None:
+        return corpus
+    tables = {name: table.slice(0, 0) for name, table in corpus.tables.items()}
+    return Corpus({**tables, "memories": corpus.memories.filter(_is_visible(user, corpus.memories))})
+
+
+def visible_files(user: str | None, corpus: Corpus) -> list[str]:
+    """The files whose memories are all visible to `user`."""
+    memories = corpus.memories
+    paths = dict.fromkeys(memories["path"].to_pylist())
+    if user is None:
+        return list(paths)
+    hidden = set(memories["path"].filter(pc.invert(_is_visible(user, memories))).to_pylist())
+    return [path for path in paths if path not in hidden]
+
+
+def _is_visible(user: str, memories: pa.Table) -> pa.ChunkedArray:
+    is_own = pc.fill_null(pc.equal(memories["user_id"], user), True)
+    rows = [(path, _says_nobody_else(user, extra)) for path, extra in _rows(memories)]
+    anothers = {path for path, of_nobody in rows if path is not None and not of_nobody}  # of all its sections
+    of_nobody = pa.array([is_so and path not in anothers for path, is_so in rows], pa.bool_())
+    is_in_folder = pa.array([_in_own_folder(user, path) for path in memories["path"].to_pylist()], pa.bool_())
+    return pc.and_(pc.and_(is_own, of_nobody), is_in_folder)
+
+
+def _rows(memories: pa.Table) -> Iterator[tuple[str | None, str | None]]:
+    return zip(memories["path"].to_pylist(), memories["extra"].to_pylist(), strict=True)
+
+
+def _says_nobody_else(user: str, extra: str | None) -> bool:
+    """Whether no field of front matter, or within its ``metadata``, names another user."""
+    if not extra or not _NAMED.search(extra):
+        return True
+    fields = json.loads(extra)
+    inner = fields.get("metadata")
+    places = [fields, inner if isinstance(inner, dict) else {}]
+    named = {str(value) for place in places for name, value in place.items() if plain(name) in _OWNERS and value}
+    return named <= {user}
+
+
+def _in_own_folder(user: str, path: str | None) -> bool:
+    """Whether `path` is outside of every other user's folder."""
+    parts = (path or "").split("/")
+    return all(parts[index + 1] == user for index in range(len(parts) - 2) if parts[index].casefold() == _HOME)
+
+
+MAX_LOGGED = 1_000
+"""Characters of a query that the log keeps."""
+_APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK"))
+
+
+class Calls:
+    """Logs one line per search, and another when a hit was fetched, which counts as used.
+
+    Parameters
+    ----------
+    root : Path
+    is_on : bool
+        Whether the log is written.
+    """
+
+    def __init__(self, root: Path, is_on: bool = True) -> None:
+        self.root, self.is_on = root, is_on
+        self._lock = threading.Lock()
+        self._last: dict[str, dict[str, Any]] = {}
+        self._file = 0
+        self._count = 0
+        self._session = f"{os.getpid()}-{as_of_time(None):%Y%m%dT%H%M%S}"
+
+    def log_search(self, query: str, user_id: str | None, parameters: dict[str, Any], hits: dict[str, str]) -> str:
+        """Log a search, and return why it could not be logged, or ""; `hits` maps chunk ids to memory ids."""
+        with self._lock:
+            self._count += 1
+            shown = list(dict.fromkeys(hits.values()))
+            row: dict[str, Any] = {
+                "query_id": f"{self._session}-{self._count}",
+                "text": mask(query)[:MAX_LOGGED],
+                "user_id": mask(user_id) if user_id else user_id,
+            }
+            row |= {"time": f"{as_of_time(None):%Y-%m-%dT%H:%M:%SZ}", "session": self._session}
+            row |= {"parameters": json.dumps(parameters), "shown": shown, "used": []}
+            self._last = {chunk: {"row": row, "memory_id": memory} for chunk, memory in hits.items()}
+            self._file = 0
+            return self._try_write(row)
+
+    def log_fetch(self, chunk_ids: list[str]) -> str:
+        """Log that hits of the last search were fetched, and return why not, or ""; a query's last line counts."""
+        with self._lock:
+            hits = [self._last[chunk] for chunk in chunk_ids if chunk in self._last]
+            if not hits:
+                return ""
+            row = hits[0]["row"]
+            row["used"] = list(dict.fromkeys([*row["used"], *(hit["memory_id"] for hit in hits)]))
+            return self._try_write(row)
+
+    def _try_write(self, row: dict[str, Any]) -> str:
+        """Write a row; return the reason of a failure, for the answer's note: a log never blocks an answer."""
+        try:
+            if self.is_on:
+                self._write(row)
+        except (MemkitError, OSError) as error:
+            return f"This was not logged: {error}"
+        return ""
+
+    def _write(self, row: dict[str, Any]) -> None:
+        """Append one line by a single write, so that lines of two servers do not mix.
+
+        A query logged before the log was replaced (`memkit undo --clear` removes old texts) is not written again.
+        """
+        if Disk(self.root).status(STATE) is None:
+            with Disk(self.root).locked():  # makes the folder, with what keeps it out of repositories
+                pass
+        check_calls(self.root)
+        descriptor = os.open(self.root / CALLS, _APPEND, 0o600)
+        try:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):  # it was laid there since
+                raise refused(CALLS, "a regular file", "another")
+            if self._file in (0, status.st_ino):
+                self._file = status.st_ino
+                os.write(descriptor, f"{json.dumps(row, ensure_ascii=False)}\n".encode("utf-8", "replace"))
+        finally:
+            os.close(descriptor)
+
 
 P = ParamSpec("P")
 T = TypeVar("T")

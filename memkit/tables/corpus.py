@@ -53,11 +53,10 @@ from memkit.formats.reader import DATES, Options, Reading, listed
 from memkit.formats.registry import NAMES, check_named, name_of
 from memkit.formats.rows import Rows
 from memkit.schemas import TABLES
-from memkit.tables.commit import is_bucketed
+from memkit.tables.commit import STATE, TEXT, is_bucketed
 from memkit.tables.database import Database, Derived, TextIndex
 from memkit.tables.kept import Kept
 from memkit.tables.lake import Writers, empty_reading, load, save
-from memkit.tables.manifest import STATE, TEXT
 from memkit.tables.named import named_query
 from memkit.tables.sandbox import TIMEOUT_S
 from memkit.tables.statement import as_table, with_ends

@@ -29,9 +29,8 @@ from memkit.formats.disk.files import IGNORE_FILE, Stat
 from memkit.formats.reader import COARSE_NS, Options, Reading, is_as_it_was, listed, unsettled
 from memkit.formats.records.adapters import registered_adapters
 from memkit.formats.registry import NAMES
-from memkit.tables.commit import current
+from memkit.tables.commit import current, read_manifest
 from memkit.tables.lake import Writers, keep, load
-from memkit.tables.manifest import read_manifest
 from memkit.tables.untrusted import open_member, read_json, read_parquet
 
 FOLDER, SEEN = "folders", "seen.json"

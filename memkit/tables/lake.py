@@ -22,18 +22,22 @@ from memkit.formats.reader import Options, Reading
 from memkit.formats.registry import FORMATS
 from memkit.formats.rows import schemas_of
 from memkit.schemas import TABLES
-from memkit.tables.commit import DATABASE, check_path, current, opened, replacing
-from memkit.tables.database import Database
-from memkit.tables.fts import TEXT_INDEX, TEXT_VERSION
-from memkit.tables.manifest import (
+from memkit.tables.commit import (
     BUCKETS,
+    DATABASE,
     MANIFEST,
     STATE,
     TEXT,
     TOTALS,
     Manifest,
+    check_path,
+    current,
+    opened,
     read_manifest,
+    replacing,
 )
+from memkit.tables.database import Database
+from memkit.tables.fts import TEXT_INDEX, TEXT_VERSION
 from memkit.tables.untrusted import check_unique, digests, open_member, parquet, read_parquet
 
 _MEMORIES = "memories.parquet"

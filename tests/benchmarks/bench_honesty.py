@@ -22,8 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
-from memkit.evaluation.selection import Contest
-from memkit.evaluation.statistics import Units
+from memkit.evaluation.statistics import Contest, Units
 from memkit.evaluation.verdict import BETTER, WORSE, claim, verdict
 
 

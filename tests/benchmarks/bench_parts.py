@@ -23,7 +23,7 @@ from generate import texts
 import memkit as mk
 from memkit.index.postings import Postings
 from memkit.index.shelf import Shelf
-from memkit.tables import patterns
+from memkit.tables import statement
 
 DIM, COUNTED = 512, 20_000
 ROWS = (1, 10, 110, 1_000, 4_000)
@@ -45,7 +45,7 @@ def with_few(rows: int, work: Callable[[], object]) -> Callable[[], object]:
     """`work` while so many rows are few, so that RE2 itself reads them."""
 
     def measured() -> None:
-        with mock.patch.object(patterns, "FEW_ROWS", rows):
+        with mock.patch.object(statement, "FEW_ROWS", rows):
             work()
 
     return measured

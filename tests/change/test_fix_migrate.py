@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import memkit as mk
-from memkit.change.fix import CODES
+from memkit.change.migrate import CODES
 from memkit.errors import ChangeRefusedError, ParameterError
 from memkit.formats.faults import FIXES
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import memkit as mk
-from memkit.change.checks import lost
+from memkit.change.edits import lost
 from memkit.errors import ChangeRefusedError
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from memkit.policy.catalogue import POLICIES
+from memkit.policy.base import POLICIES
 from memkit.tables.samples import sample_data
 from memkit.testing import write_files
 

@@ -16,7 +16,7 @@ from memkit.change.diff import Diff
 from memkit.display.notebook import shown
 from memkit.errors import PolicyRefusal, QueryError
 from memkit.panels.panel import Panel
-from memkit.serve.calls import Calls
+from memkit.serve.tools import Calls
 from memkit.tables.samples import write_files
 from memkit.tables.secrets import secrets_in
 from memkit.text.secrets import SECRETS

@@ -13,19 +13,21 @@ import pytest
 from scipy import stats
 
 import memkit as mk
-from memkit.evaluation import selection
-from memkit.evaluation.selection import (
+from memkit.evaluation import statistics
+from memkit.evaluation.statistics import (
+    FLIPS,
     FOLDS,
     RESAMPLES,
     Contest,
+    Units,
     distances,
     expected_gain,
     folds,
     nearest,
     plateau,
     retune,
+    units_needed,
 )
-from memkit.evaluation.statistics import FLIPS, Units, units_needed
 
 
 def draw(seed: int, settings: int = 5, units: int = 7, gain: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
@@ -142,7 +144,7 @@ def test_the_expected_gain_is_the_mean_over_resamples_of_what_is_left_out(seed: 
     scores, unit = draw(seed, units=9)
     value, weight = by_unit(scores, unit, True)
     gained = []
-    for drawn in selection._resamples(9, seed):
+    for drawn in statistics._resamples(9, seed):
         best = 1 + int(np.argmax([(drawn * row).sum() for row in value[1:]]))
         if (out := drawn == 0).any():
             gained.append(value[best][out].sum() / weight[out].sum())
@@ -184,7 +186,7 @@ def test_near_the_best_is_within_one_error_of_the_difference_to_it(seed: int) ->
 
 def confidence_set(value: np.ndarray, weight: np.ndarray, seed: int) -> set[int]:
     """Hansen, Lunde and Nason's, step by step as they write it."""
-    drawn = selection._resamples(len(weight), seed)
+    drawn = statistics._resamples(len(weight), seed)
     means, remaining = value.sum(axis=1) / weight.sum(), list(range(len(value)))
     boot = np.array([[(d * row).sum() / (d * weight).sum() for d in drawn] for row in value])
     while len(remaining) > 1:
@@ -288,7 +290,7 @@ def test_scores_that_cannot_be_compared_are_refused(scores: np.ndarray, message:
 def test_blocks_of_flips_do_not_change_the_p(monkeypatch: pytest.MonkeyPatch) -> None:
     scores, unit = draw(2, units=16, gain=0.3)
     whole = retune(Contest.from_scores(scores, unit))
-    monkeypatch.setattr(selection, "_CELLS", 20_000)
+    monkeypatch.setattr(statistics, "_CELLS", 20_000)
     parts = retune(Contest.from_scores(scores, unit))
     assert np.array_equal(whole.ratios, parts.ratios)
     assert (whole.p, whole.n_flips) == (parts.p, FLIPS)
@@ -296,7 +298,7 @@ def test_blocks_of_flips_do_not_change_the_p(monkeypatch: pytest.MonkeyPatch) ->
 
 _THREADS = """
 import numpy as np
-from memkit.evaluation.selection import Contest, expected_gain, plateau, retune
+from memkit.evaluation.statistics import Contest, expected_gain, plateau, retune
 scores = np.random.default_rng(0).integers(0, 4, (200, 300)) / 3
 contest = Contest.from_scores(scores, np.arange(300) // 5)
 tuned = retune(contest, 7)

@@ -24,11 +24,11 @@ from PIL import Image
 import memkit as mk
 from memkit.base.params import estimator, param
 from memkit.evaluation.statistics import Units, detectable_effect_for
-from memkit.panels.controls import EXAMPLES, control, parsed, written
 from memkit.panels.panel import Panel
+from memkit.panels.parts import EXAMPLES, control, parsed, written
 from memkit.panels.state import QueryValues, Session, State
 from memkit.plot.marks import Dots
-from memkit.plot.settings import axis_values
+from memkit.plot.measured import axis_values
 from memkit.policy.base import VERDICT, Policy, needed
 from memkit.search.settings import QuerySettings
 from memkit.tables.statement import run as run_

@@ -19,7 +19,7 @@ from memkit.extend import showing as kit
 from memkit.formats import reader, registry
 from memkit.formats.records.adapters import CURRENT, Adapter, forget_adapter
 from memkit.formats.rules import RULES
-from memkit.policy.catalogue import POLICIES, policy_class
+from memkit.policy.base import POLICIES, policy_class
 from memkit.schemas import KINDS
 from memkit.tables.samples import write_files
 

@@ -14,7 +14,7 @@ import pytest
 import memkit
 from memkit import presets
 from memkit.errors import ParameterError
-from memkit.policy.catalogue import POLICIES, policy_class, policy_names
+from memkit.policy.base import POLICIES, policy_class, policy_names
 from memkit.policy.pipeline import Pipeline
 from memkit.policy.replay import replay
 from memkit.tables.corpus import read

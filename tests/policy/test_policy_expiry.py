@@ -13,7 +13,7 @@ import pytest
 import memkit as mk
 from memkit.errors import ParameterError
 from memkit.policy.expiry import Expiry
-from memkit.policy.index_check import IndexCheck
+from memkit.policy.index_standard import IndexCheck
 from memkit.presets import index_policy
 
 

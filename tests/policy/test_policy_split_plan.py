@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from memkit.policy.index_standard import SplitPlan
 from memkit.policy.pipeline import Pipeline
-from memkit.policy.split_plan import SplitPlan
 
 _LINES = st.sampled_from(["# Заголовок", "text of a line", "", "```", "## Two", "ещё строка", "   ", "\u2028", "\r"])
 

@@ -72,7 +72,7 @@ HOMONYMS = {
     ("status", "search/fitted/rows.py"): "the column",
     ("deprecated", "search/fitted/rows.py"): "a word of that column",
     ("pool", "evaluation/result.py"): "the name of a picture",
-    ("fold", "evaluation/selection.py"): "a part of the labels that a choice is held out from",
+    ("fold", "evaluation/statistics.py"): "a part of the labels that a choice is held out from",
     ("prefer", "evaluation/scores.py"): "joblib's threads or processes",
 }
 """Words that are a step's, and mean something else there."""

@@ -15,8 +15,7 @@ import memkit as mk
 from memkit.errors import ChangeRefusedError, MemkitError, NotFoundError, ParameterError, PolicyRefusal
 from memkit.formats import reader
 from memkit.formats.disk.files import list_files as listed
-from memkit.serve.scope import visible_to
-from memkit.serve.tools import LIMITS, Tools
+from memkit.serve.tools import LIMITS, Tools, visible_to
 
 
 @pytest.fixture

@@ -14,9 +14,8 @@ from memkit.policy.admission import Admission
 from memkit.policy.base import VERDICT, Policy, needed
 from memkit.policy.classifier import Classifier
 from memkit.policy.pipeline import Pipeline
-from memkit.tables import patterns, statement
-from memkit.tables.patterns import MATCHED_SQL, Pattern, PatternCache, match_few, patterns_sql
-from memkit.tables.statement import run
+from memkit.tables import statement
+from memkit.tables.statement import MATCHED_SQL, Pattern, PatternCache, match_few, patterns_sql, run
 
 PARTS = [
     *(
@@ -70,7 +69,7 @@ def test_a_text_alone_is_judged_as_among_few_and_among_many(texts: list[str]) ->
     table = pa.table({"text": texts})
     for policy in (SAVED, Classifier(), Pipeline([Classifier(use_given=False), Admission(sha_words=())])):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(patterns, "FEW_ROWS", 0)
+            patch.setattr(statement, "FEW_ROWS", 0)
             among_many = policy.transform(table, DAY)
         assert policy.transform(table, DAY).equals(among_many)
         assert alone(policy, texts) == among_many.to_pylist()
@@ -80,7 +79,7 @@ def test_a_text_alone_is_judged_as_among_few_and_among_many(texts: list[str]) ->
 def test_without_the_wheel_of_re2_a_text_is_judged_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     texts = ["Как настроен пул", f"commit {'ab12' * 10} и sk-{'a1B2' * 6}", "Работаем над ботом", ""]
     expected = alone(SAVED, texts)
-    monkeypatch.setattr(patterns, "re2", None)
+    monkeypatch.setattr(statement, "re2", None)
     assert match_few(SAVED.steps[0]._patterns(), one_row("чай")) is None
     assert alone(SAVED, texts) == expected
 
@@ -137,7 +136,7 @@ def test_what_a_pattern_says_of_a_row_is_what_it_says_of_many(texts: list[str | 
 
 @pytest.mark.quick
 def test_many_rows_are_left_to_duckdb() -> None:
-    texts = ["чай"] * (patterns.FEW_ROWS + 1)
+    texts = ["чай"] * (statement.FEW_ROWS + 1)
     rows = pa.table({"row": range(len(texts)), "text": texts})
     assert match_few(FORMS, rows) is None
     assert match_few(FORMS, rows.slice(1)) is not None
@@ -146,7 +145,7 @@ def test_many_rows_are_left_to_duckdb() -> None:
 
 def test_only_a_pattern_that_changed_is_asked_of_the_same_rows_again(monkeypatch: pytest.MonkeyPatch) -> None:
     statements: list[str] = []
-    monkeypatch.setattr(patterns, "rows_of", lambda sql, **tables: statements.append(sql) or rows_of(sql, **tables))
+    monkeypatch.setattr(statement, "rows_of", lambda sql, **tables: statements.append(sql) or rows_of(sql, **tables))
     cache, table = PatternCache(), pa.table({"text": ["ключ sk-" + "a1" * 12, "Howard likes tea", "cd ../x и ещё"]})
     for policy in (Admission(), Admission(max_chars=13), Admission(sk_chars=30), Admission(sk_chars=30, cd=False)):
         assert policy._transform(table, DAY, cache).equals(policy.transform(table, DAY))

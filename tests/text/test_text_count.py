@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from memkit.errors import ParameterError
-from memkit.policy.split_plan import SplitPlan
+from memkit.policy.index_standard import SplitPlan
 from memkit.text.chunk import Chunker
 from memkit.text.count import checked_counter, count_tokens
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from memkit.extend.showing import rows_of
 from memkit.policy.base import END, START, alternatives
-from memkit.tables.patterns import Pattern, patterns_sql
+from memkit.tables.statement import Pattern, patterns_sql
 
 _RUSSIAN = (
     *("решили", "решено", "порешили", "постановили", "договорились", "условились", "согласовали", "утвердили"),

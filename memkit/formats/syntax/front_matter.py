@@ -18,7 +18,7 @@ from datetime import date, datetime, time
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from memkit.base.surrogates import RANGE
+from memkit.base.checked import RANGE
 from memkit.formats.syntax.json import Number, load_json
 from memkit.formats.syntax.node import MAX_DEPTH, Node, StructureError
 from memkit.formats.syntax.yaml import comments as yaml_comments

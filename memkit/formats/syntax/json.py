@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Container, Iterator
 from typing import Any, NamedTuple
 
-from memkit.base.surrogates import without_surrogates
+from memkit.base.checked import without_surrogates
 from memkit.formats.syntax.node import MAX_DEPTH, Node, StructureError
 
 LINES = (".jsonl", ".ndjson")

@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from memkit.base.surrogates import without_surrogates
+from memkit.base.checked import without_surrogates
 from memkit.formats.syntax.node import MAX_DEPTH, Node, StructureError
 
 ENDINGS = (".yaml", ".yml")

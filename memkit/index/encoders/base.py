@@ -23,9 +23,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]  # it ships no types
 
+from memkit.base.checked import without_surrogates
 from memkit.base.hashes import digest, digest_of_path, key
 from memkit.base.progress import bar
-from memkit.base.surrogates import without_surrogates
 from memkit.errors import MemkitError, MissingExtraError, ParameterError
 
 ROLES = ("query", "document")
