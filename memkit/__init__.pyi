@@ -53,9 +53,9 @@ from memkit.policy.pipeline import Pipeline as Pipeline
 from memkit.policy.quota import Quota as Quota
 from memkit.policy.replay import forecast as forecast
 from memkit.policy.replay import replay as replay
-from memkit.search.explain import explain as explain
 from memkit.search.fitted.settings import Index as Index
 from memkit.search.retriever import Retriever as Retriever
+from memkit.search.show import explain as explain
 from memkit.tables.corpus import Corpus as Corpus
 from memkit.tables.corpus import open_lake
 from memkit.tables.corpus import read as read

@@ -25,7 +25,6 @@ OUTSIDE = {
     "memkit.folders": {"git": "memkit.past.reading"},
     "memkit.lakes": {
         "buckets": "memkit.scale.buckets",
-        "split": "memkit.scale.split",
         "index": "memkit.scale.index",
         "engine": "memkit.scale.engine",
     },

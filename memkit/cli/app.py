@@ -205,7 +205,7 @@ def search(
     reading: Reading,
 ) -> None:
     """Search a folder by words and by meaning; the parameters are those of mk.Retriever."""
-    from memkit.search.question import retold
+    from memkit.search.show import retold
 
     corpus = load(path, reading, to_fit=True)
     retriever = fitted(corpus, preset, sets, profile, encode_limit)
@@ -258,7 +258,7 @@ def encode(
 
 def _chosen(hits: pa.Table, memories: pa.Table, names: list[str]) -> pa.Table:
     """These columns of the hits, taken from their memories where hits lack them."""
-    from memkit.search.question import with_memories
+    from memkit.search.show import with_memories
 
     return with_memories(hits, memories, names, "search: --columns").select(names).replace_schema_metadata(None)
 

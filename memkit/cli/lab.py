@@ -225,8 +225,8 @@ def _full_text(corpus: Corpus, words: str) -> None:
 
 
 def _hybrid(corpus: Corpus) -> None:
-    from memkit.search.explain import explain
     from memkit.search.retriever import Retriever
+    from memkit.search.show import explain
 
     _step("Search by words and meaning together", "search = mk.Retriever().fit(corpus)")
     with out.status("encoding …"):

@@ -17,10 +17,9 @@ from memkit.schemas import Floats, Ints, Mask, result_schema, tuples_of
 from memkit.search.alike import TIE_DIGITS
 from memkit.search.question import Question
 from memkit.search.state import Ranked
-from memkit.search.steps.collapse import reaches
+from memkit.search.steps.collapse import UNMOVED, reaches
 from memkit.search.steps.factors import Decay
 from memkit.search.steps.fuse import Fuse
-from memkit.search.steps.pick import UNMOVED
 from memkit.search.steps.scope import EXPIRED, FUTURE_KEPT, gone_by
 from memkit.tables.age import later
 

@@ -30,21 +30,11 @@ from memkit.evaluation.verdict import fingerprint
 from memkit.schemas import Floats, Ints, Mask
 from memkit.search.alike import NOWHERE
 from memkit.search.ask import Settings
-from memkit.search.rank import (
-    Block,
-    Key,
-    Places,
-    blocks_of,
-    gathered,
-    key_of,
-    places,
-    shortlist_of,
-    wanted_of,
-)
+from memkit.search.question import Block, Key, Places, blocks_of, key_of, places, shortlist_of, wanted_of
 from memkit.search.settings import STEPS
 from memkit.search.state import Pooled, Shortlist
+from memkit.search.steps.collapse import hit_of
 from memkit.search.steps.factors import OF_DECAY, Decay
-from memkit.search.steps.pick import hit_of
 from memkit.search.steps.recall import ARMS, depth_of
 from memkit.tables.age import ages
 
@@ -359,7 +349,7 @@ class Scorer:
         self.starts = np.searchsorted(candidates.query, np.arange(len(part.number) + 1))
         codes = labels.codes(index.memories["memory_id"])
         self.label = labels.look_up(part.number[candidates.query], codes[pooled.memory])
-        self.shortlist = shortlist_of(pooled, gathered(pooled, plan.keys))
+        self.shortlist = shortlist_of(pooled, plan.keys)
         self._ask(pooled)
 
     def alone(self, unit: slice) -> Self:
@@ -372,7 +362,8 @@ class Scorer:
 
     def _ask(self, pooled: Pooled) -> None:
         """Ask for the candidates that any setting needs to know more of: each step's questions at once, in turn."""
-        for step in [one for one in STEPS.ranking if any(one in block.asking for block in self.plan.blocks)]:
+        applied = {stage.step for block in self.plan.blocks for stage in block.stages}
+        for step in [one for one in STEPS.telling["wants"] if one in applied]:
             wanted: dict[str, tuple[Mask, dict[Any, None]]] = {}
             for query in range(len(self.number)):
                 rows = slice(self.starts[query], self.starts[query + 1])

@@ -31,7 +31,7 @@ from memkit.policy.base import Policy as Policy
 from memkit.policy.base import needed as needed
 from memkit.scale.buckets import write_buckets as write_buckets
 from memkit.scale.milvus import Milvus as Milvus
-from memkit.search.explain import contributions as contributions
+from memkit.search.show import contributions as contributions
 from memkit.search.step import Factor as Factor
 from memkit.search.step import Step as Step
 from memkit.tables.corpus import files_of as files_of

@@ -30,10 +30,10 @@ from memkit.plot.marks import Picture
 from memkit.plot.memories import contributions
 from memkit.policy.dedup.near import normalise
 from memkit.search.ask import Settings
-from memkit.search.explain import explained
-from memkit.search.question import Question, hits_table, trace_table
+from memkit.search.question import Question
 from memkit.search.retriever import Retriever
 from memkit.search.settings import STEPS, QuerySettings, scoping
+from memkit.search.show import explained, hits_table, trace_table
 from memkit.search.steps.recall import ARMS, WEIGHTS
 from memkit.tables.corpus import Corpus
 from memkit.text.secrets import mask

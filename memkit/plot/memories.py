@@ -27,8 +27,8 @@ from memkit.base.params import Moment
 from memkit.display.sheet import titles_of
 from memkit.plot.marks import HIGH, short
 from memkit.schemas import tuples_of
-from memkit.search.explain import contributions as parts_of
 from memkit.search.settings import STEPS
+from memkit.search.show import contributions as parts_of
 from memkit.search.steps.recall import ARMS
 
 if TYPE_CHECKING:

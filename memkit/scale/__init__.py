@@ -3,8 +3,7 @@
 The room stands above corpus and search. Lower rooms reach it by `memkit.base.plugins.LAKES` alone, when a sharded
 corpus is opened or saved, or an engine is named.
 
-- `split` divides a corpus into shards, whole users together; `buckets` is the sharded corpus, and writes one table by
-  table.
+- `buckets` is the sharded corpus: it divides one into shards, whole users together, and writes one table by table.
 - `statistics` are collection statistics over all shards; `index` searches shards with the scores of one index.
 - `engine` retrieves candidates from an external engine; `milvus` is one.
 """

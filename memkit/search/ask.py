@@ -180,6 +180,8 @@ def _checked_ids(values: list[Any]) -> tuple[str, ...]:
 
 def check_user(user_id: object, owner: str = "Retriever.search") -> None:
     """Raise if `user_id` is neither None (everybody) nor a text that is not empty."""
+    if user_id is None:
+        return
     check_value(owner, "user_id", user_id, "str", nullable=True)
     if user_id == "":
         raise ParameterError(f"{owner}: 'user_id' must be a user's id, or None for everybody. Got ''.")

@@ -1,44 +1,37 @@
-"""`Question`: an `Ask`, as an index reads it, and the candidates that its arms retrieved.
+"""`Question`: an `Ask` as an index reads it, with the candidates that its arms retrieved, and their ranking.
 
-`hits_table` and `trace_table` show a question's hits and all its candidates.
+`rank` applies the steps to all queries of a question under one setting, and gives each candidate its disposition.
+Search shows the rows with ``returned``, the trace shows all of them: the two cannot disagree. `places` serves sweeps.
 """
 
 from __future__ import annotations
 
-import json
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property, partial
-from typing import Any, Self, TypeVar
+from itertools import groupby
+from math import prod
+from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
-from memkit.base.params import Moment, check_column, describe, revision_of
-from memkit.display.names import names_of
+from memkit.base.params import Moment
 from memkit.errors import EncoderUnavailableError, ParameterError
 from memkit.index.encoders.circuit import in_haste
-from memkit.schemas import WORDS, Floats, Ints, Mask, result_schema, tuples_of
+from memkit.schemas import Floats, Ints, Mask
+from memkit.search.alike import DROPPED, NOWHERE, Keys
 from memkit.search.ask import Ask, Queries, Settings
-from memkit.search.fitted.chunks import take_rows
 from memkit.search.fitted.index import MemoryIndex, Reading, Searchable
-from memkit.search.rank import multiplied, rank, unranked
 from memkit.search.settings import STEPS, scoping
-from memkit.search.state import Candidates, Pooled, Ranked
-from memkit.search.step import Step, queries_named
-from memkit.search.steps.collapse import none_reaches
-from memkit.search.steps.factors import IN_HITS, stale_by
-from memkit.search.steps.fuse import answerability, by_places, scale_of
-from memkit.search.steps.pick import hit_of
-from memkit.search.steps.recall import ARMS, OUTSIDE, depth_of, is_strict, leaves_weights, without_meaning
-from memkit.search.steps.rerank import with_names
-from memkit.search.steps.scope import replaced_in
+from memkit.search.state import RETURNED, Candidates, Pooled, Ranked, Shortlist, State, count, group_starts, spread
+from memkit.search.step import Factor, Step
+from memkit.search.steps.collapse import BELOW, hit_of
+from memkit.search.steps.factors import stale_by
+from memkit.search.steps.fuse import scale_of
+from memkit.search.steps.recall import depth_of, is_strict, without_meaning
 from memkit.tables.age import naive
-from memkit.text import boilerplate
-from memkit.text.snippet import SNIPPET, window
 
 T = TypeVar("T")
 
@@ -58,8 +51,6 @@ class Question(Reading):
         The candidates that the arms retrieved.
     note : str
         Why an arm with a weight was not used; empty if all were.
-    depth : int or None
-        Number of places that MMR orders; None: all. The first places do not depend on it.
     unreached : list of str
         Why nothing was reranked.
 
@@ -78,7 +69,6 @@ class Question(Reading):
     index: MemoryIndex
     retrieved: Candidates
     note: str = ""
-    depth: int | None = None
     unreached: list[str] = field(default_factory=list, compare=False)
 
     @property
@@ -147,14 +137,15 @@ class Question(Reading):
             scale_of(self.settings),
         )
 
-    def ranked(self) -> Ranked:
-        """The candidates after every step."""
+    def ranked(self, depth: int | None = None) -> Ranked:
+        """The candidates after every step; `depth` is the number of places that are ordered at least, None: all."""
         pooled = self.pooled(self.candidates())
-        return rank(pooled, self.settings, self.weights, self.k, depth=self.depth, asked=partial(self._asked, pooled))
+        return rank(pooled, self.settings, self.weights, self.k, depth=depth, asked=partial(self._asked, pooled))
 
     def multiplied(self, candidates: Candidates, score: Floats) -> Floats:
         """The `score` of each candidate times the factors of its kind, age and state."""
-        return multiplied(self.pooled(candidates), self.settings, self.weights, score)
+        of_factors = [place for place, step in enumerate(STEPS.ranking) if isinstance(step, Factor)]
+        return _run_some(self.pooled(candidates), self.settings, self.weights, of_factors, score).score[:, 0]
 
     def retrieve_among(self, allowed: Mask | None, n: int) -> Candidates:
         """The best `n` candidates of each arm among the chunks `allowed`, whatever the scope."""
@@ -208,360 +199,308 @@ def or_by_words(index: Searchable, settings: Settings, act: Callable[[Settings],
         return act(settings.with_params(**without_meaning(settings))), note
 
 
-_TEXT, _NUMBER, _COUNT = pa.string(), pa.float64(), pa.int64()
+MOST_NAMED = 20
+"""Most duplicates that are listed under a hit."""
+BLOCK = 512
+"""Settings in a block: a query's candidates under so many fit a processor's second cache."""
+_NOBODY = np.empty(0, np.int64)
 
-HITS = result_schema(
-    (_TEXT, "query_id"),
-    (_COUNT, "rank"),
-    (_TEXT, "memory_id chunk_id"),
-    (_NUMBER, " ".join(["score", *ARMS, *IN_HITS])),
-    (_TEXT, "text path"),
-    (_COUNT, "line_start line_end"),
-    (_TEXT, "snippet"),
-    (_COUNT, "snippet_start snippet_end"),
-    (WORDS, "alike"),
-    (_COUNT, "n_alike"),
-    (WORDS, "replaces"),
-)
-_MOST_ALIKE = 20
-_CHUNK_COLUMNS = ("memory_id", "chunk_id", "text", "path", "line_start", "line_end")
+Key = tuple[Any, ...]
+"""The keys that the steps of `STEPS.ranking` have of a setting: settings with equal keys rank equally."""
 
 
-def trace_schema() -> pa.Schema:
-    """The columns of a trace: those of the arms, and of the steps in their order."""
-    of_arms = (column for arm in ARMS for column in ((_NUMBER, arm), (_COUNT, f"{arm}_rank"), (_NUMBER, f"{arm}_norm")))
-    return result_schema(
-        (_TEXT, "query_id memory_id chunk_id"),
-        *of_arms,
-        (_NUMBER, " ".join([*STEPS.columns, "score"])),
-        (_COUNT, "rank"),
-        (_TEXT, "disposition"),
-    )
+def key_of(settings: Any, weights: Mapping[str, float], arms: Sequence[str]) -> Key:
+    """The key of settings with `weights` by arm, among settings that use some of the `arms`."""
+    acting = settings.acting()
+    return tuple(step.key(settings, weights, arms) if step in acting else None for step in STEPS.ranking)
 
 
-def check_added(columns: object) -> tuple[str, ...]:
-    """Check the names of further columns; whether the columns exist is checked later, with the index.
+class Stage(NamedTuple):
+    """A step under some settings.
 
-    Raises
-    ------
-    ParameterError
+    Attributes
+    ----------
+    step : Step
+    keys : list
+        The key of each column after it; of a step that cuts, of each setting.
+    parent : ndarray of int64, or None
+        The column before it that each one continues; None: its own.
+    column : ndarray of int64, shape (settings,)
+        The column of each setting after it.
     """
-    if isinstance(columns, (list, tuple)) and all(isinstance(name, str) for name in columns):
-        return tuple(dict.fromkeys(columns))
-    raise ParameterError(f"Retriever.search: 'columns' must be a list of names. Got {columns!r:.80}.")
+
+    step: Step
+    keys: list[Any]
+    parent: Ints | None
+    column: Ints
 
 
-def with_memories(table: pa.Table, memories: pa.Table, added: Sequence[str], owner: str) -> pa.Table:
-    """`table` with further columns of the memories in its rows.
+@dataclass(frozen=True)
+class Block:
+    """Settings that are ranked together: the same steps act under all of them.
 
-    Raises
-    ------
-    ParameterError
-        For a name that is a column of neither.
+    Settings share a column as long as the steps so far have equal keys. A step that only cuts parts no columns, unless
+    a step after it moves what is left.
     """
-    for name in added:
-        if name not in table.column_names:
-            check_column(name, [*memories.column_names, *table.column_names], owner)
-    if not set(added) - set(table.column_names):
-        return table
-    rows = pc.index_in(table["memory_id"], value_set=memories["memory_id"].combine_chunks())
-    for name in added:
-        if name not in table.column_names:
-            table = table.append_column(memories.schema.field(name), memories[name].take(rows))
-    return table
+
+    stages: tuple[Stage, ...]
+    size: int
+
+    @classmethod
+    def of(cls, keys: Sequence[Key]) -> Self:
+        """The block of some settings, under all of which the same steps act."""
+        acting = [place for place, key in enumerate(keys[0]) if key is not None]
+        moves = any(STEPS.ranking[place].reads_score for place in acting)
+        column, width, stages = [0] * len(keys), 1, []
+        for place in acting:
+            step = STEPS.ranking[place]
+            if step.cuts and not moves:
+                stages.append(Stage(step, [key[place] for key in keys], None, np.array(column)))
+                continue
+            known: dict[Any, int] = {}
+            column = [
+                known.setdefault((before, key[place]), len(known)) for before, key in zip(column, keys, strict=True)
+            ]
+            parents, own = zip(*known, strict=True)
+            parent = None if parents == tuple(range(width)) else np.array(parents)
+            width, now = len(known), np.array(column)
+            of_settings = [own[number] for number in column] if step.cuts else list(own)
+            stages.append(Stage(step, of_settings, parent, now))
+        return cls(tuple(stages), len(keys))
+
+    def __len__(self) -> int:
+        return self.size
+
+    @property
+    def column(self) -> Ints:
+        """The column of each setting."""
+        return self.stages[-1].column
+
+    @property
+    def reads_score(self) -> bool:
+        """Whether a step reads scores after keys were made of them."""
+        return any(stage.step.reads_score for stage in self.stages)
 
 
-def bare_hits(question: Question) -> tuple[pa.Table, str]:
-    """Those columns of `hits_table` that measures use, and why there are no hits: without texts and snippets."""
-    ranked, shown = _ranked(question)
-    columns = {
-        "query_id": _ids(question.queries, shown.candidates.query),
-        "rank": pa.array(shown.rank),
-        **_of_chunks(question, shown.candidates.row, ("memory_id",)),
-        "score": pa.array(shown.score),
-        "alike": _collapsed(question, ranked, shown)["alike"],
-    }
-    return pa.table(columns), "" if len(shown.rank) else _note(question, ranked, _empty_note(question, ranked))
+def blocks_of(keys: Sequence[Key]) -> tuple[list[Block], dict[Key, int]]:
+    """The blocks of distinct settings, and the place of each setting in them, counted through.
 
-
-def _ranked(question: Question) -> tuple[Ranked, Ranked]:
-    """The candidates as ranked for hits, and the hits of them."""
-    ranked = replace(question, depth=question.k).ranked()
-    return ranked, ranked.returned()
-
-
-def hits_table(question: Question, added: Sequence[str] = ()) -> pa.Table:
-    """The hits as `HITS`, by query and rank, with columns `added`; the metadata says why a query has none."""
-    ranked, shown = _ranked(question)
-    of_chunks = _of_chunks(question, shown.candidates.row, _CHUNK_COLUMNS)
-    columns = {
-        **of_chunks,
-        "query_id": _ids(question.queries, shown.candidates.query),
-        "rank": shown.rank,
-        "score": shown.score,
-        **{arm: _floats(shown.candidates.raw[:, column]) for column, arm in enumerate(shown.candidates.arms)},
-        **{name: shown.columns[name] for name in IN_HITS},
-        **_snippets(question, shown.candidates, of_chunks["text"].to_pylist()),
-        **_collapsed(question, ranked, shown),
-    }
-    replaced = replaced_in(question.index, question.scope, columns["memory_id"])
-    columns["replaces"] = _by_hit(columns["memory_id"], replaced)
-    table = _table(columns, HITS, len(shown.rank))
-    table = with_memories(table, question.index.memories, added, "Retriever.search")
-    note = _note(question, ranked, _empty_note(question, ranked))
-    likely = _answerability(question, ranked)
-    names = _names(question, shown.candidates) | {"counted": _counted(question, shown)}
-    names["memories"] |= names_of(replaced.slice(0, _MOST_NAMED)) if replaced.num_rows else {}
-    return _described(table, question, memkit="hits", shown=names, note=note, answerability=likely)
-
-
-def _by_hit(ids: pa.ChunkedArray, replaced: pa.Table) -> pa.Array:
-    """For each hit the ids of the superseded memories in whose place it is shown."""
-    names: dict[str, list[str]] = {}
-    for by, memory_id in tuples_of(replaced, "by", "memory_id"):
-        names.setdefault(by, []).append(memory_id)
-    return pa.array([names.get(memory_id, []) for memory_id in ids.to_pylist()], pa.list_(pa.string()))
-
-
-def _snippets(question: Question, hits: Candidates, chunks: list[str]) -> dict[str, Any]:
-    """The best window of each hit's memory around its chunk, and where it is in the memory's text."""
-    index = question.index
-    memories = take_rows(index.memories["text"], index.rows.memory[hits.row]).to_pylist()
-    places, littered = list[tuple[int, int]](), index.rows.littered
-    is_littered = np.zeros(len(hits.row), bool) if littered is None else littered[hits.row]
-    for query, chunk, memory, has_litter in zip(hits.query.tolist(), chunks, memories, is_littered, strict=True):
-        text = memory or ""
-        start = max(0, text.find(chunk))
-        end = start + len(chunk)
-        hidden = _boilerplate_around(text, start, end, index.settings.boilerplate) if has_litter else []
-        places.append(window(text, question.queries.texts[query], SNIPPET, start, end, hidden))
-    snippets = [(memory or "")[start:end] for memory, (start, end) in zip(memories, places, strict=True)]
-    starts, ends = (pa.array([place[side] for place in places], pa.int64()) for side in (0, 1))
-    return {"snippet": pa.array(snippets, pa.string()), "snippet_start": starts, "snippet_end": ends}
-
-
-def _boilerplate_around(text: str, start: int, end: int, patterns: Sequence[str]) -> list[tuple[int, int]]:
-    """Where boilerplate is in a chunk of `text` and as far around it as a snippet reaches."""
-    first = max(0, start - SNIPPET)
-    return [(first + a, first + b) for a, b in boilerplate.spans(text[first : end + SNIPPET], patterns)]
-
-
-def _note(question: Question, ranked: Ranked, *more: str) -> str:
-    """What an arm, `more` and the steps say of a question; the step that acts last, whose result one sees, first."""
-    acting = question.settings.acting()
-    of_steps = [step.note(question, ranked) for step in reversed(STEPS.telling["note"]) if step in acting]
-    idle = idle_notes(question.settings, question.index)
-    return " ".join(filter(None, (question.note, *more, *of_steps, *idle, question.index.waiting_note())))
-
-
-def retold(hits: pa.Table, index: Searchable, remedy: str) -> pa.Table:
-    """Hits whose note says otherwise what lets meaning count; without a `remedy` it says nothing of that."""
-    metadata, told = dict(hits.schema.metadata or {}), index.waiting_note()
-    if not told:
-        return hits
-    other = index.waiting_note(remedy) if remedy else ""
-    note = metadata.get(b"note", b"").replace(told.encode(), other.encode()).strip()
-    return hits.replace_schema_metadata({**metadata, b"note": note})
-
-
-def idle_notes(settings: Settings, index: Searchable, names: Iterable[str] | None = None) -> list[str]:
-    """A sentence on each parameter that somebody gave and that acts on nothing in `index`; see `Estimator.idle`.
-
-    There are none for buckets (shards), as only those that are needed are opened.
+    What the first steps share comes together, so that a block has few columns as long as possible.
     """
-    if not getattr(index, "is_whole", False):
-        return []
-    return list(dict.fromkeys(f"{text}." for text in settings.idle(index, names).values()))
+    distinct = list(dict.fromkeys(keys))
+    seen: list[dict[Any, int]] = [{} for _ in STEPS.ranking]
+    places = {
+        key: [seen[place].setdefault(part, len(seen[place])) for place, part in enumerate(key)] for key in distinct
+    }
+
+    def acting(key: Key) -> tuple[bool, ...]:
+        return tuple(part is None for part in key)
+
+    ordered = sorted(distinct, key=lambda key: (acting(key), places[key]))
+    runs = [list(run) for _, run in groupby(ordered, acting)]
+    blocks = [Block.of(run[start : start + BLOCK]) for run in runs for start in range(0, len(run), BLOCK)]
+    return blocks, {key: number for number, key in enumerate(ordered)}
 
 
-def joined(tables: Sequence[pa.Table], ids: Sequence[str]) -> pa.Table:
-    """Concatenate the hits or traces of queries with different days, in the order of `ids`, and merge their metadata.
+def shortlist_of(pooled: Pooled, keys: Sequence[Key]) -> Shortlist:
+    """All candidates as one shortlist, with what the steps read of them under any of the `keys`."""
+    values: dict[Any, Any] = {}
+    for place, step in enumerate(STEPS.ranking):
+        if acting := [key for key in dict.fromkeys(key[place] for key in keys) if key is not None]:
+            values |= step.gather(pooled, acting)
+    hits = pooled.index.rows.hit_of(pooled.memory, pooled.hit)
+    return Shortlist(pooled.candidates.query, hits, values, pooled.hit != "chunk")
 
-    The metadata has no ``as_of`` then: it differs by query.
+
+def run(state: State, block: Block, until: Step | None = None) -> State:
+    """Apply the steps of a block, or those before the step `until`."""
+    for number, stage in enumerate(block.stages):
+        if number:
+            state.spread(stage.parent)
+        state.column = stage.column
+        if stage.step is until:
+            break
+        if state.records and stage.step.blames:
+            state.undone.append((stage.step.blames, state.score[:, 0].copy()))
+        stage.step.apply(state, stage.keys)
+        state.is_bounded &= stage.step.bounded or state.has_keys
+    return state
+
+
+def wanted_of(shortlist: Shortlist, block: Block, step: Step) -> tuple[list[Any], Mapping[str, Mask]]:
+    """The keys of a step that asks, and by whom it asks the candidates; what steps before it were told is known."""
+    stage = next((stage for stage in block.stages if stage.step is step), None)
+    if stage is None:
+        return [], {}
+    return stage.keys, step.wants(run(State(shortlist, _NOBODY), block, step), stage.keys)
+
+
+class Places(NamedTuple):
+    """The places of some candidates under each setting.
+
+    Attributes
+    ----------
+    place : ndarray of int64, shape (wanted, settings)
+        From 0; a collapsed candidate has the place of its hit; `NOWHERE` if it is not among the first.
+    is_hit : ndarray of bool, shape (wanted, settings)
+        Whether it is a hit itself.
+    hits : ndarray of int64, shape (settings,)
+        The number of hits, or 1 for any number.
     """
-    if len(tables) == 1:
-        return tables[0]
-    table = pa.concat_tables(tables)
-    place = pc.index_in(table["query_id"], value_set=pa.array(ids, pa.string()))
-    metadata: dict[str, Any] = {}
-    for part in tables:
-        for key, value in (part.schema.metadata or {}).items():
-            metadata[key.decode()] = _joined_values(metadata.get(key.decode()), value.decode())
-    metadata.pop("as_of", None)
-    return table.take(pa.array(np.argsort(place.to_numpy(), kind="stable"))).replace_schema_metadata(metadata)
+
+    place: Ints
+    is_hit: Mask
+    hits: Ints
 
 
-def _joined_values(first: str | None, second: str) -> str:
-    """Join two values of one key of the metadata: sentences are concatenated, mappings merged."""
-    if first in (None, second):
-        return second
-    if not second.startswith("{"):
-        return f"{first} {second}"
-    return json.dumps(_merged(json.loads(first or "{}"), json.loads(second)), ensure_ascii=False, sort_keys=True)
+def places(shortlist: Shortlist, block: Block, wanted: Ints, depth: int, counts: bool = True) -> Places:
+    """The places of the candidates `wanted` of one query under each setting, among the first `depth` hits.
+
+    Parameters
+    ----------
+    counts : bool
+        Whether to count hits; else only whether there is one.
+    """
+    state = State(shortlist, wanted, keeps_score=block.reads_score)
+    run(state, block)
+    key, root, floor, column = state.key, state.root, state.floor, block.column
+    alone = state.own
+    shown = (alone[:, column] >= floor) & (root[:, column] >= floor)
+    place = np.array([count(key > root_key) for root_key in root]).reshape(root.shape).astype(np.int64)
+    if _is_crowded(state):
+        shown &= _is_named(shortlist, block, wanted, root)[:, column]
+    place = place[:, column] if state.moves is None else state.moves(state, place, depth, slice(0, len(shortlist)))
+    shown &= place < depth
+    is_hit = shown & (root == alone)[:, column]
+    return Places(np.where(shown, place, NOWHERE), is_hit, _hits(state, column, depth, counts))
 
 
-def _merged(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
-    both = {name: _merged(first[name], second[name]) for name in first if isinstance(second.get(name), dict)}
-    return {**first, **second, **both}
+def _hits(state: State, column: Ints, depth: int, counts: bool) -> Ints:
+    key, floor = state.key, state.floor
+    if not counts and state.is_bounded and state.is_found_by_all and not floor.any():
+        return np.full(len(column), int(len(key) > 0))
+    if not counts:
+        best = key.max(axis=0, initial=DROPPED)
+        return np.asarray(best[column] >= floor, np.int64)
+    return np.minimum(count(key[:, column] >= floor), depth)
 
 
-def _answerability(question: Question, ranked: Ranked) -> dict[str, float] | None:
-    """By query; None if it cannot be said, as of a query that is a memory and no question."""
-    likely = None if question.queries.without else answerability(ranked, question.settings, len(question.queries))
-    return None if likely is None else dict(zip(question.queries.ids, likely.tolist(), strict=True))
+def _is_crowded(state: State) -> bool:
+    """Whether a hit may have more duplicates than are listed."""
+    if prod(bound for bound, _ in state.compared) <= MOST_NAMED:
+        return False
+    return prod(largest() for _, largest in state.compared) > MOST_NAMED
 
 
-def _collapsed(question: Question, ranked: Ranked, shown: Ranked) -> dict[str, Any]:
-    """The memories that are collapsed under each hit: the best of them, and their number."""
-    size = question.index.chunks.num_rows + 1
-    key, under = ranked.candidates.query * size + ranked.candidates.row, ranked.candidates.query * size + ranked.under
-    above: dict[int, int] = dict(zip(key[ranked.under >= 0].tolist(), under[ranked.under >= 0].tolist(), strict=True))
-    collapsed: dict[int, list[str]] = {}
-    ids, memory = question.index.memories["memory_id"], question.index.rows.memory
-    for candidate, better in above.items():  # in the order of ranks; an exact duplicate follows its near-duplicate
-        hit = above.get(better, better)
-        hit_id, memory_id = (ids[int(memory[number % size])].as_py() for number in (hit, candidate))
-        names = collapsed.setdefault(hit, [])
-        if memory_id != hit_id and memory_id not in names:
-            names.append(memory_id)
-    by_hit = [collapsed.get(hit, []) for hit in (shown.candidates.query * size + shown.candidates.row).tolist()]
-    return {
-        "alike": pa.array([names[:_MOST_ALIKE] for names in by_hit], pa.list_(pa.string())),
-        "n_alike": pa.array(list(map(len, by_hit)), pa.int64()),
-    }
+def _is_named(shortlist: Shortlist, block: Block, wanted: Ints, root: Keys) -> Mask:
+    """Which of the wanted are a hit, or among the first `MOST_NAMED` duplicates of one."""
+    every = run(State(shortlist, np.arange(len(shortlist)), keeps_score=block.reads_score), block)
+    before = every.own
+    named = np.ones(root.shape, bool)
+    collapsed = (before[wanted] >= 0) & (root != before[wanted]) & (root != DROPPED)
+    for position, column in np.argwhere(collapsed).tolist():
+        key, above = before[:, column], root[position, column]
+        others = np.flatnonzero((every.root[:, column] == above) & (key != above))
+        others = others[np.argsort(-key[others], kind="stable")]
+        head = int(shortlist.memory[np.flatnonzero(key == above)[0]])
+        names = [name for name in dict.fromkeys(shortlist.memory[others].tolist()) if name != head]
+        named[position, column] = int(shortlist.memory[wanted[position]]) in names[:MOST_NAMED]
+    return named
 
 
-def trace_table(question: Question, *, outside: bool = True) -> pa.Table:
-    """Every candidate as `trace_schema`; with `outside`, those follow that filters and the pool keep out."""
-    inside = question.ranked()
-    ranked = _with_outside(question, inside) if outside else inside
-    candidates = ranked.candidates
-    columns: dict[str, Any] = {
-        **_of_chunks(question, candidates.row, ("memory_id", "chunk_id")),
-        "query_id": _ids(question.queries, candidates.query),
-        **{name: _floats(values) for name, values in ranked.columns.items()},
-        "score": _floats(ranked.score),
-        "rank": pa.array(ranked.rank, mask=ranked.rank == 0),
-        "disposition": pa.array(STEPS.dispositions).take(pa.array(ranked.disposition)),
-    }
-    for column, arm in enumerate(candidates.arms):
-        missing = candidates.rank[:, column] == 0
-        columns[arm] = _floats(candidates.raw[:, column])
-        columns[f"{arm}_rank"] = pa.array(candidates.rank[:, column], mask=missing)
-        has_norm = ~missing | (ranked.norm[:, column] > 0)  # calibrated, a cosine below the pool counts as its last
-        columns[f"{arm}_norm"] = _floats(np.where(has_norm, ranked.norm[:, column], np.nan))
-    table = _table(columns, trace_schema(), len(ranked.rank))
-    note, params = _note(question, inside), with_names(question.settings.get_params(deep=False))
-    return _described(table, question, note=note, memkit="trace", params=params, shown=_names(question, candidates))
+Asked = Callable[[Step, list[Any], str, Ints], Floats | None]
+"""What a step is told of some candidates under some keys by somebody; None: nobody answers."""
 
 
-def _with_outside(question: Question, ranked: Ranked) -> Ranked:
-    """`ranked`, followed by other candidates: those without filters, up to twice the pool."""
-    index, hit = question.index, hit_of(question.settings)
-    wide = question.retrieve_among(None, 2 * depth_of(question.settings))
-    memory = index.rows.memory
-    shown_as = index.rows.hit_of(memory, hit) if hit != "chunk" else np.arange(len(memory))
-    best = np.where(wide.rank > 0, wide.rank, np.iinfo(np.int64).max).min(axis=1, initial=np.iinfo(np.int64).max)
-    order = np.lexsort((wide.row, best, wide.query))  # the chunk that an arm ranks best shows its memory
-    inside = len(ranked.candidates.row)
-    query = np.concatenate([ranked.candidates.query, wide.query[order]])
-    shown = shown_as[np.concatenate([ranked.candidates.row, wide.row[order]])]
-    _, first = np.unique(query * (len(shown_as) + 1) + shown, return_index=True)
-    kept = order[np.sort(first[first >= inside]) - inside]
-    both = ranked.followed_by(_unranked(question, wide.take(kept)))
-    return both if len(question.queries) == 1 else both.take(np.argsort(both.candidates.query, kind="stable"))
+def rank(
+    pooled: Pooled,
+    settings: Any,
+    weights: Mapping[str, float],
+    k: int,
+    *,
+    depth: int | None = None,
+    asked: Asked | None = None,
+) -> Ranked:
+    """Apply all steps to candidates under one setting, and record the result of each.
+
+    Parameters
+    ----------
+    k, depth : int
+        Hits of a query; the places that are ordered at least, None: all.
+    asked : callable, optional
+        How steps ask; a step that nobody answers does nothing.
+    """
+    key = key_of(settings, weights, pooled.candidates.arms)
+    shortlist = shortlist_of(pooled, [key])
+    block = _answered(pooled, shortlist, key, asked)
+    state = run(State(shortlist, _NOBODY, STEPS.codes), block)
+    query, own = pooled.candidates.query, state.own[:, 0]
+    order = np.lexsort((-own, query))
+    order = order[own[order] != DROPPED]  # another chunk of the memory is better: no candidate any more
+    before = _places(query, order, state.disposition == STEPS.codes[RETURNED])
+    place = before.copy()
+    if state.moves is not None:
+        for of_query in shortlist.queries:
+            place[of_query] = state.moves(state, before[of_query, None], depth, of_query)[:, 0]
+        order = order[np.lexsort((place[order], query[order]))]
+        state.drop((before < k) & (place >= k), state.moved_word)
+    state.drop((place != NOWHERE) & (place >= k), BELOW)
+    is_placed = place[order] != NOWHERE
+    if not is_placed.all():
+        order = order[np.lexsort((~is_placed, query[order]))]
+    ranks = np.where(place == NOWHERE, 0, place + 1)
+    under = np.where(state.under < 0, -1, pooled.candidates.row[state.under]) if len(query) else state.under
+    columns = {name: state.recorded.get(name, np.full(len(query), value)) for name, value in STEPS.columns.items()}
+    result = Ranked(pooled.candidates, state.norm, columns, state.score[:, 0], ranks, under, state.disposition)
+    return result.take(order)
 
 
-def _unranked(question: Question, candidates: Candidates) -> Ranked:
-    outside = unranked(question.pooled(candidates), question.settings, question.weights, OUTSIDE)
-    memory = question.index.rows.memory[candidates.row]
-    for word, mask in question.scope.reasons():
-        outside.disposition[mask[memory]] = STEPS.codes[word]
-    return outside
+def _answered(pooled: Pooled, shortlist: Shortlist, key: Key, asked: Asked | None) -> Block:
+    """The block of one setting, after its steps were told what they ask; without those that nobody answers."""
+    block = Block.of([key])
+    for step in STEPS.telling["wants"]:
+        keys, wanted = wanted_of(shortlist, block, step)
+        for whom, mask in wanted.items():
+            rows = np.flatnonzero(mask)
+            told = asked(step, keys, whom, rows) if asked else step.ask(pooled, keys, whom, rows)
+            if told is None:
+                place = STEPS.ranking.index(step)
+                return _answered(pooled, shortlist, (*key[:place], None, *key[place + 1 :]), asked)
+            shortlist.tell(step.name, whom, rows, told)
+    return block
 
 
-def _described(table: pa.Table, question: Question, **facts: Any) -> pa.Table:
-    """`table` with metadata: `facts`, the weights of the arms, the encoder and the moment."""
-    index = question.index
-    has_vectors = "vector" in question.weights
-    encoder = index.fingerprint if has_vectors else None
-    uses_defaults = has_vectors and leaves_weights(question.settings) and index.stored is None
-    weights = "those of the default encoder: none are stored for this one" if uses_defaults else None
-    facts |= revision_of(index.memories)
-    moment = question.moment.isoformat()
-    facts |= {
-        "read_as": question.read_as or None,
-        "weights": weights,
-        "conversations": None if index.turns is None else index.conversations,
-    }
-    return describe(table, arms=question.weights, encoder=encoder, **facts, as_of=moment)
+def _places(query: Ints, order: Ints, is_alive: Mask) -> Ints:
+    """The place of each live candidate in its query, else `NOWHERE`; `order` is by query, then best first."""
+    order = order[is_alive[order]]
+    starts = group_starts(query[order])
+    place = np.full(len(query), NOWHERE)
+    place[order] = np.arange(len(order)) - spread(starts, starts, len(order))
+    return place
 
 
-_MOST_NAMED = 40
+def unranked(pooled: Pooled, settings: Any, weights: Mapping[str, float], word: str) -> Ranked:
+    """Candidates of which only the arms' scores are known, and what a step knows of any memory."""
+    size = len(pooled.candidates.query)
+    knowing = [place for place, step in enumerate(STEPS.ranking) if step.knows_all]
+    state = _run_some(pooled, settings, weights, knowing, np.ones(size))
+    unknown, none = np.full(size, np.nan), np.zeros(size, np.int64)
+    columns = {name: state.recorded.get(name, unknown) for name in STEPS.columns}
+    for place in knowing:
+        columns |= {
+            name: state.recorded.get(name, np.full(size, d)) for name, d in STEPS.ranking[place].columns.items()
+        }
+    norm, codes = np.full(pooled.candidates.raw.shape, np.nan), np.full(size, STEPS.codes[word], np.int8)
+    return Ranked(pooled.candidates, norm, columns, unknown, none, none - 1, codes)
 
 
-def _counted(question: Question, shown: Ranked) -> dict[str, dict[str, dict[str, float]]]:
-    """By query and chunk, the score with which an arm counts a hit that it did not find, on the scale of its others."""
-    scores = dict[str, dict[str, dict[str, float]]]()
-    if by_places(question.settings):
-        return scores
-    candidates = shown.candidates
-    for hit, column in np.argwhere((candidates.rank == 0) & (shown.norm > 0))[:_MOST_NAMED].tolist():
-        query, arm = int(candidates.query[hit]), candidates.arms[column]
-        zero, one = candidates.scale[query, column].tolist()
-        chunk = question.index.chunks["chunk_id"][int(candidates.row[hit])].as_py()
-        score = zero + float(shown.norm[hit, column]) * (one - zero)
-        scores.setdefault(question.queries.ids[query], {}).setdefault(chunk, {})[arm] = round(score, 6)
-    return scores
-
-
-def _names(question: Question, candidates: Candidates, most: int = _MOST_NAMED) -> dict[str, Any]:
-    """The texts of the first queries and names of the first memories, for a reader without the corpus."""
-    index, queries = question.index, question.queries
-    memory = dict.fromkeys(index.rows.memory[candidates.row[:most]].tolist())
-    if new := [row for row in memory if row not in index.names]:
-        index.names |= zip(new, names_of(take_rows(index.named, np.array(new))).items(), strict=True)
-    texts = dict(zip(queries.ids[:most], queries.texts[:most], strict=True))
-    return {"queries": texts, "memories": dict(index.names[row] for row in memory)}
-
-
-def _empty_note(question: Question, ranked: Ranked) -> str:
-    """Why the queries without a hit have none, a sentence for each reason; empty if each has one."""
-    queries, allowed = question.queries, question.scope.allowed
-    hits = np.bincount(ranked.candidates.query[ranked.alive], minlength=len(queries))
-    candidates = np.bincount(ranked.candidates.query, minlength=len(queries))
-    reasons: dict[str, list[str]] = {}
-    for query in np.flatnonzero(hits == 0):
-        if not question.index.chunks.num_rows:
-            why = "the corpus has no memories"
-        elif allowed is not None and not allowed.any():
-            scope = "" if question.ask.scope is None else "'scope', "
-            why = f"no memory passes 'where', {scope}'expired', 'future' and 'kinds_hidden'"
-        elif not queries.texts[query].strip():
-            why = "the query is empty"
-        elif candidates[query]:
-            why = none_reaches(question.settings)
-        else:
-            why = "no arm finds anything; no memory shares a term with the query"
-        reasons.setdefault(why, []).append(queries.ids[query])
-    return " ".join(f"No hit for {queries_named(ids)}: {why}." for why, ids in reasons.items())
-
-
-def _of_chunks(question: Question, row: Ints, names: tuple[str, ...]) -> dict[str, pa.ChunkedArray]:
-    chunks = take_rows(question.index.chunks.select(list(names)), row)
-    return {name: chunks[name] for name in names}
-
-
-def _ids(queries: Queries, query: Ints) -> pa.Array:
-    ids = pa.array(queries.ids, pa.string())
-    return pa.repeat(ids[0], len(query)) if len(ids) == 1 else ids.take(pa.array(query))
-
-
-def _floats(values: Floats) -> pa.Array:
-    return pa.array(values, from_pandas=True)  # NaN is null
-
-
-def _table(columns: Mapping[str, Any], schema: pa.Schema, size: int) -> pa.Table:
-    """A table with the schema's columns; a missing column is null."""
-    filled = [columns[name] if name in columns else pa.nulls(size, schema.field(name).type) for name in schema.names]
-    return pa.Table.from_arrays([pa.array(c) if isinstance(c, np.ndarray) else c for c in filled], schema=schema)
+def _run_some(pooled: Pooled, settings: Any, weights: Mapping[str, float], some: Sequence[int], score: Floats) -> State:
+    """Apply some steps alone to given scores."""
+    key = key_of(settings, weights, pooled.candidates.arms)
+    alone = tuple(part if place in some else None for place, part in enumerate(key))
+    state = State(shortlist_of(pooled, [alone]), _NOBODY, STEPS.codes)
+    state.score = score[:, None].copy()
+    for place in some:
+        if key[place] is not None:
+            STEPS.ranking[place].apply(state, [key[place]])
+    return state

@@ -20,8 +20,9 @@ from memkit.search.fitted.index import MemoryIndex, Searchable, build_as
 from memkit.search.fitted.settings import ENCODER_DOC, Index
 from memkit.search.fitted.store import FOLDER, former_index, keep_index, load_index, save_index, saved_arm
 from memkit.search.like import ask_like
-from memkit.search.question import Question, answered, check_added, hits_table, joined, or_by_words, trace_table
+from memkit.search.question import Question, answered, or_by_words
 from memkit.search.settings import QuerySettings
+from memkit.search.show import check_added, hits_table, joined, trace_table
 from memkit.tables.commit import TOTALS
 
 if TYPE_CHECKING:
@@ -462,11 +463,12 @@ def _changed(settings: Index, search: Retriever) -> list[str]:
     """Names of the index's parameters that a search has other values of."""
     given = vars(search).get("index") or Index  # the class has the defaults
     now = {name: getattr(given, name) for name in settings.params()} | {"encoder": search.encoder}
-    return [name for name, value in now.items() if not _same(getattr(settings, name), value)]
-
-
-def _same(left: object, right: object) -> bool:
-    return left is right or (type(left) is type(right) and left == right)
+    fitted = {name: getattr(settings, name) for name in now}
+    return [
+        name
+        for name, value in now.items()
+        if fitted[name] is not value and (type(fitted[name]) is not type(value) or fitted[name] != value)
+    ]
 
 
 @singledispatch

@@ -16,7 +16,6 @@ from memkit.search.steps import (
     collapse,
     factors,
     fuse,
-    pick,
     prefer,
     recall,
     rerank,
@@ -45,8 +44,8 @@ class Steps:
     columns : dict of str to float
         What they add to a trace, and its value where the step does nothing.
     telling : dict of str to tuple of Step
-        By method of `Step`, the steps that do something there: at fit, or say it in a score's sentence, beside it, or
-        of a question.
+        By method of `Step`, the steps that do something there: at fit, ask somebody before they are applied, or say it
+        in a score's sentence, beside it, or of a question.
     """
 
     def __init__(self, steps: tuple[Step, ...]) -> None:
@@ -64,7 +63,7 @@ class Steps:
         self.columns = {name: default for step in steps for name, default in step.columns.items()}
         self.telling = {
             way: tuple(step for step in steps if getattr(type(step), way) is not getattr(Step, way))
-            for way in ("prepare", "part", "beside", "note")
+            for way in ("prepare", "wants", "part", "beside", "note")
         }
 
     def __iter__(self) -> Iterator[Step]:
@@ -86,7 +85,6 @@ class QuerySettings(
     factors.Params,
     prefer.Params,
     collapse.Params,
-    pick.Params,
 ):
     """Parameters of a query; a change acts at the next call."""
 
@@ -122,7 +120,7 @@ def _checked(name: str, step: Any) -> Step:
                 f"register: expected a step with a {what} of its own. Got {known[0]!r}, which is taken."
             )
     if step.after:
-        check_choice("after", step.after, [one.name for one in STEPS if one.name != pick.Cut.name], "register")
+        check_choice("after", step.after, [one.name for one in STEPS if one.name != collapse.Cut.name], "register")
     return step
 
 

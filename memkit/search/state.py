@@ -150,17 +150,11 @@ def merge(answers: Mapping[str, pa.Table], n_rows: int, depth: int = 0, scale: F
     return Candidates(tuple(answers), query, row, raw, rank, depth, scale)
 
 
-def _array(column: pa.ChunkedArray) -> NDArray[Any]:
-    """A column without nulls; one in one piece is not copied."""
-    values: NDArray[Any] = column.chunk(0).to_numpy() if column.num_chunks == 1 else column.to_numpy()
-    return values
-
-
 _NOTHING = (np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
 
 
 def _columns(table: pa.Table) -> tuple[Ints, Ints, Floats]:
-    query, row, score = (_array(table[name]) for name in ("query", "row", "score"))
+    query, row, score = (table[name].combine_chunks().to_numpy() for name in ("query", "row", "score"))
     finite = np.isfinite(score)
     if finite.all():
         return query, row, score
@@ -326,6 +320,8 @@ class State:
 
     Attributes
     ----------
+    records : bool
+        Whether each step's result is kept.
     score : ndarray of float64, shape (n, columns)
     out : ndarray of bool, shape (n, columns), or None
         Candidates that are none under a setting: no arm with a weight found them, or another chunk is better.
@@ -362,6 +358,7 @@ class State:
         keeps_score: bool = True,
     ) -> None:
         self.shortlist, self.followed, self.codes, self._keeps_score = shortlist, followed, codes or {}, keeps_score
+        self.records = bool(codes)
         self.score = np.zeros((len(shortlist), 1))
         self.out: Mask | None = None
         self.is_bounded, self.is_found_by_all, self.column = True, True, np.zeros(1, np.int64)
@@ -382,11 +379,6 @@ class State:
     def has_keys(self) -> bool:
         """Whether keys were made of the scores."""
         return "key" in self.__dict__
-
-    @property
-    def records(self) -> bool:
-        """Whether each step's result is kept."""
-        return bool(self.codes)
 
     def spread(self, parent: Ints | None) -> None:
         """Make a column of each that it continues by `parent`; None: they stay."""

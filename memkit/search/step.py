@@ -134,11 +134,6 @@ class Step:
         """Whether it acts on candidates; a step that does not says which there are."""
         return type(self).apply is not Step.apply
 
-    @property
-    def asks(self) -> bool:
-        """Whether it asks somebody before it is applied."""
-        return type(self).wants is not Step.wants
-
     def key(self, settings: Any, weights: Mapping[str, float], arms: Sequence[str]) -> Hashable:
         """What of `settings` it acts by, with `weights` by arm, over candidates of `arms`; None: it does nothing."""
         return None

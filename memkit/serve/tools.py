@@ -31,7 +31,7 @@ from memkit.display.sheet import answerability_note
 from memkit.errors import ParameterError, PolicyRefusal
 from memkit.formats.disk.files import is_hidden
 from memkit.formats.facts import TYPES
-from memkit.search.question import retold
+from memkit.search.show import retold
 
 if TYPE_CHECKING:
     from memkit.evaluation.profile import Profile

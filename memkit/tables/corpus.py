@@ -363,7 +363,7 @@ class Corpus(Displayed):
         if count is None:
             save(self.tables, self._database, self._reading, self._attached, place)
         else:
-            LAKES.needed("split").save_buckets(self.tables, place, count, self._attached)
+            LAKES.needed("buckets").save_buckets(self.tables, place, count, self._attached)
 
     def keep(self, attached: Writers | None = None) -> None:
         """Have the user's cache hold this corpus as it is now, where `read` gave it a place there (``cache=``).

@@ -18,7 +18,7 @@ from memkit.evaluation.evaluation import Task
 from memkit.evaluation.grid import Grid
 from memkit.evaluation.metrics import Judged, parse_metrics
 from memkit.evaluation.scores import Checkpoint, recorded_facts
-from memkit.search.question import hits_table
+from memkit.search.show import hits_table
 from memkit.search.steps import collapse
 
 WORDS = ["пул", "кот", "чай", "сервер", "релиз", "pool", "tea", "server", "friday", "release", "и", "the"]

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from memkit.schemas import Floats, Ints
 from memkit.search.alike import NOWHERE, jaccard, pairwise_cosines
-from memkit.search.steps.pick import mmr
+from memkit.search.steps.collapse import mmr
 
 DUPLICATES = np.array([[1.0, 1.0, 0.2], [1.0, 1.0, 0.2], [0.2, 0.2, 1.0]])
 

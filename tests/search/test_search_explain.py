@@ -9,8 +9,8 @@ import pytest
 
 from memkit.display.sheet import answerability_note, likelihood
 from memkit.errors import QueryError
-from memkit.search.explain import explain
 from memkit.search.retriever import Retriever
+from memkit.search.show import explain
 
 DAY = "2026-03-01"
 

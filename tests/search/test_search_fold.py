@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from memkit.errors import ParameterError
 from memkit.schemas import Ints
 from memkit.search.alike import NearPairs, Repeats, _shared_bits, collapse
-from memkit.search.explain import explain
 from memkit.search.retriever import Retriever
+from memkit.search.show import explain
 from memkit.tables.owners import Owners
 from memkit.text.conflicts import Conflicts
 

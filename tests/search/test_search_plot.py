@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from memkit import plot
 from memkit.errors import QueryError
-from memkit.search.explain import contributions
+from memkit.search.show import contributions
 
 ROWS = [{"text": "старое", "created_at": datetime(2025, 12, 31, tzinfo=UTC)}, "$new_note$", "x" * 5]
 DAY = "2026-03-01"

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import memkit as mk
-from memkit.search.explain import contributions
+from memkit.search.show import contributions
 from memkit.search.steps.prefer import NEAR_TIE
 
 DAY = "2026-03-01"

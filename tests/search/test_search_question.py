@@ -16,9 +16,9 @@ from memkit.errors import ParameterError
 from memkit.search.ask import Settings
 from memkit.search.fitted.index import MemoryIndex, build_as
 from memkit.search.fitted.settings import Index
-from memkit.search.question import bare_hits, hits_table, trace_table
 from memkit.search.retriever import Retriever
 from memkit.search.settings import QuerySettings
+from memkit.search.show import bare_hits, hits_table, trace_table
 
 DAY = "2026-03-01"
 WORDS = ["пул", "кот", "чай", "pool", "tea", "friday"]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from memkit.search.alike import Repeats
 from memkit.search.fitted.rows import Rows
-from memkit.search.rank import rank
+from memkit.search.question import rank
 from memkit.search.settings import STEPS, QuerySettings
 from memkit.search.state import Pooled, count, merge
 from memkit.search.steps.fuse import evidence

@@ -21,8 +21,8 @@ from memkit.index.encode import as_encoder
 from memkit.index.encoders import objects
 from memkit.index.encoders.circuit import CIRCUITS
 from memkit.index.rerank import as_reranker
-from memkit.search.explain import contributions, explain
 from memkit.search.retriever import Retriever
+from memkit.search.show import contributions, explain
 
 DAY = "2026-03-01"
 FIVE = ["alpha", "beta", "gamma", "delta", "epsilon"]

@@ -17,8 +17,8 @@ import memkit
 from memkit.errors import MemkitError, MissingExtraError, NotFittedError, ParameterError, QueryError
 from memkit.index.encoders.hashing import HashEncoder
 from memkit.search.fitted.settings import Index
-from memkit.search.question import HITS
 from memkit.search.retriever import Retriever
+from memkit.search.show import HITS
 from memkit.search.steps.recall import Words
 from memkit.tables.corpus import Corpus
 

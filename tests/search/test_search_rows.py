@@ -16,7 +16,7 @@ from memkit.schemas import Floats
 from memkit.search.fitted.chunks import make_chunks
 from memkit.search.fitted.rows import Rows, make_rows
 from memkit.search.fitted.settings import Index
-from memkit.search.rank import unranked
+from memkit.search.question import unranked
 from memkit.search.settings import QuerySettings
 from memkit.search.state import Pooled, merge
 from memkit.tables.age import FORMS, age_sql, decay_sql

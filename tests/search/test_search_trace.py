@@ -9,7 +9,7 @@ import pytest
 
 import memkit as mk
 from memkit.search.fitted.index import MemoryIndex
-from memkit.search.question import trace_schema
+from memkit.search.show import trace_schema
 
 DAY = "2026-03-01"
 ROWS = [

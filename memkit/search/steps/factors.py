@@ -91,7 +91,10 @@ class Stale(Factor):
         return f"times {STALE_WEIGHT:.2f} as it is stale since {day_of(look.value('stale_at'))} (status)"
 
     def note(self, question: Question, ranked: Ranked) -> str:
-        index, hits = question.index, ranked.returned().candidates
+        index = question.index
+        if index.rows.aside is None and index.rows.stale_at is None:
+            return ""
+        hits = ranked.returned().candidates
         memory = index.rows.memory[hits.row]
         is_low = _is_stale_for(question, memory)
         is_aside = _is_aside(index, memory) & is_low

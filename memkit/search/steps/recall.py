@@ -143,20 +143,20 @@ class Recall(Step):
 
     def _best(self, index: MemoryIndex, reading: Reading, n: int, allowed: Mask | None) -> pa.Table:
         """As `candidates`, each chunk as itself; turns have a share of what their neighbours have."""
-        arm, queries, options = index.arms[self.name], self.queries(index, reading.ask), self._asked(index, reading)
+        arm, queries, options = (
+            index.arms[self.name],
+            self.queries(index, reading.ask),
+            self.options(reading.ask.settings),
+        )
+        if arm.spells:
+            near = reading.ask.settings.near_words
+            options["near"] = [dict.fromkeys(nearest.values(), near) for nearest in reading.nearest]
         if index.turns is None or not arm.lends:
             return index.candidate_source(self.name).candidates(queries, n, index.filled(allowed), **options)
         visible = reading.scope.allowed
         lending = index.filled(visible) if self.everywhere else visible
         found: pa.Table = arm.candidates_in_turns(queries, n, index.filled(allowed), index.turns, lending, **options)
         return found
-
-    def _asked(self, index: MemoryIndex, reading: Reading) -> dict[str, Any]:
-        """The arm's options, with the words that it reads as others."""
-        options, near = self.options(reading.ask.settings), reading.ask.settings.near_words
-        if index.arms[self.name].spells:
-            options["near"] = [dict.fromkeys(nearest.values(), near) for nearest in reading.nearest]
-        return options
 
     def scale(self, index: MemoryIndex, reading: Reading) -> Floats:
         """For each query the two scores that calibration maps to 0 and 1."""
