@@ -8,6 +8,7 @@ the rest of a log.
 from __future__ import annotations
 
 import re
+import sys
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,8 +16,8 @@ from heapq import merge
 from typing import NamedTuple
 
 # Open with one certain character, not with ^: found several times as fast.
-_MARK = re.compile(r"\n {0,3}(`{3,}|~{3,})(.*)")
-_HEADING = re.compile(r"\n {0,3}(#{1,6})(?![^ \t\n])[ \t]*(.*)")
+_MARK = re.compile(r"\n {0,3}(?:(#{1,6})(?![^ \t\n])[ \t]*(.*)|(`{3,}|~{3,})(.*))")
+"""The mark of a heading with its title, or that of a fence with what stands behind it."""
 _UNDERLINED = re.compile(
     r"\n[ \t]*+\n {0,3}(?P<title>(?!\d{1,9}[.)][ \t])[^\s#>|*+\-=\[!<`~][^\n|]{0,118})"
     r"\n {0,3}(?:={3,}+|(?P<dashes>-{3,}+))[ \t]*+(?=\n|\Z)"
@@ -72,20 +73,46 @@ def fences(text: str) -> Fences:
     >>> found.closed, found.unclosed, 3 in found, 5 in found
     ([range(2, 5)], 6, True, False)
     """
-    if "```" not in text and "~~~" not in text:
-        return _NONE
-    closed: list[range] = []
-    fence, opened, line, offset = "", 0, 0, 0
+    return _NONE if "```" not in text and "~~~" not in text else marks(text, most=0)[0]
+
+
+def marks(text: str, above: int = 0, most: int = sys.maxsize) -> tuple[Fences, list[Heading] | None]:
+    """The code fences of `text`, and its headings outside of them save underlined ones, both in one pass over it.
+
+    Parameters
+    ----------
+    above : int
+        How many lines stand above the text, which count in the headings' lines.
+    most : int
+        Of more headings than that there is no list, as a text may consist of headings only.
+
+    Examples
+    --------
+    >>> code, found = marks("# A\\n```\\n# code\\n```\\n## B")
+    >>> code.closed, [heading.text for heading in found]
+    ([range(2, 5)], ['A', 'B'])
+    """
+    closed, found, n_found = list[range](), list[Heading](), 0
+    fence, opened, n_before, line, offset = "", 0, 0, 0, 0
     text = f"\n{text}"
     for match in _MARK.finditer(text):
         line += text.count("\n", offset, match.start() + 1)
         offset = match.start() + 1
-        before, fence = fence, _after(fence, *match.groups())
+        level, title, ticks, info = match.groups()
+        if level is not None:
+            n_found += 1
+            if n_found <= most:
+                found.append(Heading(line + above, len(level), _without_closing(title).strip()))
+            continue
+        before, fence = fence, _after(fence, ticks, info)
         if fence and not before:
-            opened = line
+            opened, n_before = line, n_found
         elif before and not fence:
             closed.append(range(opened, line + 1))
-    return Fences(closed, opened if fence else None)
+            n_found = n_before
+            del found[n_found:]
+    code = Fences(closed, opened if fence else None) if closed or fence else _NONE
+    return code, found if n_found <= most else None
 
 
 def _after(fence: str, ticks: str, info: str) -> str:
@@ -106,12 +133,14 @@ class Heading(NamedTuple):
 
 def is_mark(line: str) -> bool:
     """Whether a line looks like the mark of a fence."""
-    return _MARK.match(f"\n{line}") is not None
+    match = _MARK.match(f"\n{line}")
+    return match is not None and match[3] is not None
 
 
 def is_heading(line: str) -> bool:
     """Whether a line is a heading, where it is no code."""
-    return _HEADING.match(f"\n{line}") is not None
+    match = _MARK.match(f"\n{line}")
+    return match is not None and match[1] is not None
 
 
 def headings(text: str, code: Fences, *, underlined: bool = True, above: int = 0) -> Iterator[Heading]:
@@ -132,19 +161,21 @@ def headings(text: str, code: Fences, *, underlined: bool = True, above: int = 0
     [(1, 'A'), (5, 'B'), (7, 'C')]
     """
     marked = _marked(f"\n{text}", code, above)
-    if not underlined or ("===" not in text and "---" not in text):
-        return marked
-    return merge(marked, _underlined(f"\n\n{text}", code, above), key=lambda heading: heading.line)
+    return merge(marked, underlined_in(text, code, above), key=lambda heading: heading.line) if underlined else marked
 
 
 def _marked(text: str, code: Fences, above: int) -> Iterator[Heading]:
     line, offset = 0, 0
-    for match in _HEADING.finditer(text):
+    for match in _MARK.finditer(text):
         line += text.count("\n", offset, match.start() + 1)
         offset = match.start() + 1
-        if not code.closed or line not in code:
-            marks, title = match.groups()
-            yield Heading(line + above, len(marks), _without_closing(title).strip())
+        if match[1] is not None and line not in code:
+            yield Heading(line + above, len(match[1]), _without_closing(match[2]).strip())
+
+
+def underlined_in(text: str, code: Fences, above: int = 0) -> Iterator[Heading]:
+    """The headings of `text` that a line below underlines, as `headings` has them."""
+    return _underlined(f"\n\n{text}", code, above) if "===" in text or "---" in text else iter(())
 
 
 def _underlined(text: str, code: Fences, above: int) -> Iterator[Heading]:

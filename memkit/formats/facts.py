@@ -76,6 +76,8 @@ _TASK = re.compile(r"[-*+] \[[ xX]\]")
 _ITEM = re.compile(r"\s*(?:[-*+•]|\d{1,3}[.)])\s+(?=\S)")
 _UNDERLINE = re.compile(r" {0,3}(=+|-{2,})[ \t]*")
 _USER = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*")
+_NAMES = ("profile.md", "working.md", "archive.md", "meta.json")
+"""The files of a user's folder."""
 _WORKSPACE = ("MEMORY.md", "HEARTBEAT.md")
 _COUNTERS = result_schema(
     (pa.string(), "path"),
@@ -197,17 +199,13 @@ def user_of(path: str) -> str | None:
 
 def _claims(file: File) -> bool:
     """Whether a file holds facts or counts them: by its place and name, or as most of its lines are fact lines."""
-    user, name = user_of(file.source.path), file.source.name
-    if not file.is_markdown:
-        return user is not None and name == "meta.json"
-    if file.finding("facts") or (user and name in ("profile.md", "working.md", "archive.md")):
+    if file.finding("facts") or (file.source.name in _NAMES and user_of(file.source.path)):
         return True
-    if "sessions" in map(str.lower, file.source.parents):
-        return False  # a transcript, whatever is quoted there
-    n_facts = len(_FACT_LIKE.findall(f"\n{file.source.text}"))
-    return n_facts > 0 and 2 * n_facts >= sum(
-        bool(line.strip()) and not line.startswith("#") for line in file.source.text.split("\n")
-    )
+    n_facts = len(_FACT_LIKE.findall(f"\n{file.source.text}")) if file.is_markdown else 0
+    if not n_facts or "sessions" in map(str.lower, file.source.parents):
+        return False  # what is quoted in a transcript is none
+    lines = file.source.text.split("\n")
+    return 2 * n_facts >= sum(bool(line.strip()) and not line.startswith("#") for line in lines)
 
 
 def _survey(folder: Folder) -> Survey:

@@ -64,6 +64,10 @@ class File:
         The time zone of times that the file writes without one.
     json : str or None
         'rows' where JSON of an unknown shape is wanted whatever its size.
+    is_markdown : bool
+        Whether the name ends in .md or .markdown, in any case.
+    front : FrontMatter or None
+        Of Markdown, parsed once for all formats.
     """
 
     source: Source
@@ -72,15 +76,13 @@ class File:
     zone: tzinfo = UTC
     json: str | None = None
 
-    @cached_property
-    def is_markdown(self) -> bool:
-        """Whether the name ends in .md or .markdown, in any case."""
-        return self.has_ending(MARKDOWN)
+    def __post_init__(self) -> None:
+        self.is_markdown = self.has_ending(MARKDOWN)
+        self.front = self.front_matter() if self.is_markdown else None
 
-    @cached_property
-    def front(self) -> FrontMatter | None:
-        """The front matter, parsed once for all formats."""
-        return front_matter.split(self.source.text) if self.is_markdown else None
+    def front_matter(self) -> FrontMatter | None:
+        """The front matter of a Markdown file, which is asked for once."""
+        return front_matter.split(self.source.text)
 
     def has_ending(self, endings: tuple[str, ...]) -> bool:
         """Whether the name ends in one of `endings`, in any case."""

@@ -21,13 +21,9 @@ _PROPERTY = re.compile(r"(?:\*\*)?([^\W\d_][\w \t-]{0,30}+)(::?+)(?:\*\*)?(?:[ \
 _FENCED = re.compile(r"(?:```|~~~)[ \t]*(ya?ml|toml)[ \t]*$", re.IGNORECASE)
 _FENCED_KEY = re.compile(r"[ \t]*([\w-]{1,40}+)[ \t]*[:=]")
 _MOST_HEAD_LINES = 40
-
-
-def _may_be_head(text: str) -> bool:
-    """Whether one of the first two lines that are not blank has a sign of a head: nearly no page has."""
-    first, _, rest = text[: 200 * _MOST_HEAD_LINES].lstrip().partition("\n")
-    second = rest.lstrip().partition("\n")[0] if first.startswith("# ") else ""
-    return any(sign in first or sign in second for sign in "`~:")
+_FIRST_LINE = re.compile(r"(?:[^\S\n]*+\n)*+(?:# [^\n]*+\n(?:[^\S\n]*+\n)*+)?([^\n]*+)")
+"""The first line with words, below the title if there is one."""
+_HAS_SIGN = re.compile("[`~:]")
 
 
 def unread_head(text: str) -> tuple[int, str] | None:
@@ -38,13 +34,12 @@ def unread_head(text: str) -> tuple[int, str] | None:
     >>> unread_head("tags:: чай\\nтекст"), unread_head("Анна: чай\\nБорис: кофе\\n")
     ((1, "lines 'key::' (tags)"), None)
     """
-    if not _may_be_head(text):
+    opening = _FIRST_LINE.match(text)
+    if opening is None or _HAS_SIGN.search(opening[1]) is None:
         return None
+    first = text.count("\n", 0, opening.start(1))
     lines = text[: 200 * _MOST_HEAD_LINES].split("\n")[:_MOST_HEAD_LINES]
-    first = next((number for number, line in enumerate(lines) if line.strip()), None)
-    if first is not None and lines[first].startswith("# "):
-        first = next((number for number, line in enumerate(lines) if number > first and line.strip()), None)
-    if first is None or ("`" not in lines[first] and "~" not in lines[first] and ":" not in lines[first]):
+    if first >= len(lines):
         return None
     if fence := _FENCED.match(lines[first]):
         inner = [*takewhile(lambda line: not line.startswith(("```", "~~~")), lines[first + 1 :])]

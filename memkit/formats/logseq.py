@@ -14,7 +14,7 @@ from functools import cached_property
 from itertools import islice
 from urllib.parse import unquote
 
-from memkit.base.fences import Fences, Heading, fences, is_mark
+from memkit.base.fences import Fences, Heading, fences, headings, is_mark
 from memkit.formats.disk.source import above
 from memkit.formats.faults import Rule
 from memkit.formats.format import MARKDOWN, File, Folder, Survey
@@ -44,10 +44,9 @@ _MOST_TITLE = 100
 class _File(File):
     """A file whose head may be ``key::`` lines."""
 
-    @cached_property
-    def front(self) -> FrontMatter | None:
+    def front_matter(self) -> FrontMatter | None:
         """The front matter, or the properties of the page."""
-        return super().front or head_of(self.source.text)
+        return super().front_matter() or head_of(self.source.text)
 
 
 def head_of(text: str) -> FrontMatter | None:
@@ -75,9 +74,10 @@ class _Page(Page):
         super().__init__(file, rows, kind, is_vault=True)
         self.tags = [tag.strip("[]") for tag in self.tags]
 
-    def fences_in(self, body: str) -> Fences:
-        """Also those that a block begins with."""
-        return fences(_BULLET.sub("", body))
+    def marks_in(self, body: str) -> tuple[Fences, list[Heading] | None]:
+        """Also the fences that a block begins with."""
+        code = fences(_BULLET.sub("", body))
+        return code, [*headings(body, code, underlined=False, above=self.above)]
 
     def title_of(self) -> str:
         """As for any page; ``a___b`` and ``a%2Fb`` in a file's name are the page ``a/b``."""

@@ -46,7 +46,7 @@ from memkit.formats.disk.source import Source
 from memkit.formats.faults import Rule
 from memkit.formats.format import File, Folder, Format, Role, Survey
 from memkit.formats.records.adapters import Adapter, register_adapter, registered_adapters
-from memkit.formats.registry import FORMATS, formats_for, guarded, parse_file
+from memkit.formats.registry import FORMATS, formats_for, guarded, may_claim, parse_file
 from memkit.formats.rows import PROBLEM_ORDER, Rows, Tables, exact, merge, schemas_of, with_own_dates
 from memkit.formats.rules import by_folder, check
 from memkit.schemas import TIMESTAMP, with_column, without_rows
@@ -528,6 +528,7 @@ class _Batch:
         self.rows = Rows(options.rules, schemas_of(formats))
         self.zone = zone_of("read", options.timezone)
         self.contents: list[Read] = []
+        self._by_ending: dict[str, tuple[Format, ...]] = {}
 
     def load(self, items: Iterable[Item]) -> list[FileState]:
         """Load files until `BATCH_BYTES` are reached; returns their states, and keeps changed contents to be parsed."""
@@ -551,9 +552,17 @@ class _Batch:
         """Parse the files; cost linear in bytes."""
         for path, content in self.contents:
             source = self.listing.source(path, content, self.rows)
-            file = File(source, self.roles[path], self._beside, self.zone, self.options.json)
-            parse_file(file, self.rows, self.formats)
+            role = self.roles[path]
+            file = File(source, role, self._beside, self.zone, self.options.json)
+            is_plain = role.forced is None and not role.findings
+            parse_file(file, self.rows, self._may_claim(path) if is_plain else self.formats)
         return self.rows.to_arrow() if any(self.rows.tables.values()) else {}
+
+    def _may_claim(self, path: str) -> tuple[Format, ...]:
+        ending = f".{path.rpartition('.')[2].lower()}"
+        if ending not in self._by_ending:
+            self._by_ending[ending] = may_claim(self.formats, ending)
+        return self._by_ending[ending]
 
     def _beside(self, name: str, memory_id: str) -> Source | None:
         return self.listing.read(name, self.rows, memory_id)

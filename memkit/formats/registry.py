@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -219,25 +220,42 @@ def formats_for(names: Iterable[str], forced: str | None) -> tuple[Format, ...]:
     return tuple(sorted((*others, *FORMATS), key=lambda format: format.order))
 
 
+def may_claim(formats: tuple[Format, ...], ending: str) -> tuple[Format, ...]:
+    """Those of `formats` that may claim a file with this ending of which no survey found anything.
+
+    memkit's own look at no other ending than those that they read or write; one from outside of memkit may.
+
+    >>> [format.name for format in may_claim(FORMATS, ".yaml")]
+    ['records']
+    """
+    own = tuple(format for format in FORMATS if format.claims and ending in (*format.endings, *format.writes))
+    return tuple(format for format in formats if format in own or format.name not in _OWN)
+
+
 def parse_file(file: File, rows: Rows, formats: tuple[Format, ...] = FORMATS) -> None:
     """Read one file with the first format that claims it, or with the forced one."""
-    is_plain = not file.role.findings and file.role.forced is None
     for format in formats:
-        if is_plain and format.claims is None:  # it reads what its survey found
-            continue
-        if (_read if format.name in NAMES else _try)(format, file, rows, formats):
+        if format.name not in _OWN:
+            if _try(format, file, rows, formats):
+                return
+        elif _takes(format, file):
+            _read(format, file, rows, formats)
             return
     expected = f"a file that can be read as {file.role.forced or 'a known format'}"
     rows.problem("unclaimed", file.source.path, expected, file.source.name)
 
 
-def _read(format: Format, file: File, rows: Rows, formats: tuple[Format, ...]) -> bool:
-    """Read a file with `format` if it claims the file or is forced on it; whether it did."""
+def _takes(format: Format, file: File) -> bool:
+    """Whether a format claims a file, or is forced on it."""
     forced = file.role.forced
-    if not (format.name == forced and format.may_read(file) if forced else format.claims_file(file)):
-        return False
+    return format.name == forced and format.may_read(file) if forced else format.claims_file(file)
+
+
+def _read(format: Format, file: File, rows: Rows, formats: tuple[Format, ...]) -> None:
+    """Read a file with `format`."""
+    source, problem = file.source, partial(rows.problem, path=file.source.path, quote=False)
     rows.use(format)
-    rows.begin(file.source)
+    rows.begin(source)
     format.parse(file, rows)
     held = {name for name, value in file.role.findings if value is not None} - {format.name}
     found = [other for other in formats if other.name in held] if held else []
@@ -246,14 +264,13 @@ def _read(format: Format, file: File, rows: Rows, formats: tuple[Format, ...]) -
             other.beside(file, rows)
     if rivals := [other.name for other in found if _rivals(format, other, file)]:
         got = f"{', '.join(rivals)} too; {format.name} comes first in the declared order and reads it"
-        rows.problem("two_layouts", file.source.path, "a file of one layout", got, quote=False)
-    if file.is_markdown and file.front is None and front_matter.is_unclosed(file.source.text):
-        rows.problem("unparsable", file.source.path, "front matter closed by '---'", "no end", line=1, quote=False)
-    if file.is_markdown and file.front is None and not format.reads_heads and (head := unread_head(file.source.text)):
-        line, got = head
-        rows.problem(UNREAD_HEAD.code, file.source.path, UNREAD_HEAD.expected, got, line=line, quote=False)
+        problem("two_layouts", expected="a file of one layout", got=got)
+    if file.is_markdown and file.front is None:
+        if front_matter.is_unclosed(source.text):
+            problem("unparsable", expected="front matter closed by '---'", got="no end", line=1)
+        if not format.reads_heads and (head := unread_head(source.text)):
+            problem(UNREAD_HEAD.code, expected=UNREAD_HEAD.expected, got=head[1], line=head[0])
     rows.end()
-    return True
 
 
 def _rivals(format: Format, other: Format, file: File) -> bool:
@@ -266,8 +283,9 @@ def _try(format: Format, file: File, rows: Rows, formats: tuple[Format, ...]) ->
     """`_read` with a format from outside of memkit: if it fails, its rows are dropped and the next format is tried."""
     own_rows = Rows(rows.rules, dict(rows.schemas))
     with guarded(format, file.source.path, rows):
-        if not _read(format, file, own_rows, formats):
+        if not _takes(format, file):
             return False
+        _read(format, file, own_rows, formats)
         memories = own_rows.table("memories")
         lacking = [field.name for field in MEMORIES if not field.nullable and memories[field.name].null_count]
         if lacking or {*memories["path"].to_pylist()} - {file.source.path}:

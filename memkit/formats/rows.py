@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections import Counter, deque
 from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
-from itertools import chain, groupby
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -250,17 +250,21 @@ class Rows:
 
     def begin(self, source: Source, *parts: Source) -> None:
         """Begin the memories of one file; lines that no column holds will be kept in their extra."""
-        self._first = len(self.tables["memories"])
-        read = (source, *parts)
-        self._beside = deque(chain.from_iterable(map(_beside, read)))
-        self._encoding = next((one.encoding for one in read if one.encoding != "utf-8"), None)
+        self._first, self._encoding = len(self.tables["memories"]), None
+        self._beside = deque(_beside(source))
+        for one in (source, *parts):
+            if one is not source:
+                self._beside += _beside(one)
+            if one.encoding != "utf-8":
+                self._encoding = self._encoding or one.encoding
 
     def end(self) -> None:
         """End the file that was begun."""
         if self._beside:
             self._keep_beside(self.tables["memories"][self._first :])
-        self._keep_encoding(self.tables["memories"][self._first :])
-        self._encoding = None
+        if self._encoding:
+            self._keep_encoding(self.tables["memories"][self._first :])
+            self._encoding = None
 
     def _keep_encoding(self, rows: list[Row]) -> None:
         """Put the encoding of a file that is no UTF-8 into the extra of its memories."""

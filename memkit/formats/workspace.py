@@ -7,7 +7,7 @@ exactly its lines. A heading with nothing below it but a deeper heading is not a
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from functools import cached_property, lru_cache
@@ -19,8 +19,8 @@ from typing import Any, NamedTuple, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.base.dates import SEVERAL_ZONES, day_in, told
-from memkit.base.fences import Fences, Heading, fences, headings, is_heading
+from memkit.base.dates import SEVERAL_ZONES, NamedDay, day_in, told
+from memkit.base.fences import Fences, Heading, headings, is_heading, marks, underlined_in
 from memkit.formats.disk.source import Source
 from memkit.formats.dreams import KIND as DREAM
 from memkit.formats.dreams import is_dream, is_phase
@@ -33,6 +33,7 @@ from memkit.formats.spelling import (
     CREATED,
     END,
     EXPIRES,
+    MEASURES,
     TITLES,
     UPDATED,
     end_by,
@@ -109,6 +110,11 @@ _DRAWING = re.compile(
 """How the data of a drawing begin, of Excalidraw and tldraw."""
 _SAYS = re.compile(r"[^\s%]")
 _NOBODY = Turn("", None, "")
+_Upper = tuple[Heading, datetime | None, str | None]
+"""A heading with the day and the time that it names."""
+_NO_UPPER: _Upper = Heading(0, 0, ""), None, None
+_Told = tuple[datetime | None, str | None, str | None]
+"""The day and the time of a section, and what the day is from."""
 _FEW = 1_000
 """The most headings of a file that are kept while it is read: a line may be a single sign."""
 OF_ENTRY = 7
@@ -135,7 +141,6 @@ class Dated:
     slug: str | None
 
 
-@lru_cache(1024)
 def dated(stem: str) -> Dated | None:
     """The date that the name of a log opens with, or None; the journals of Logseq are named with ``_``.
 
@@ -148,17 +153,7 @@ def dated(stem: str) -> Dated | None:
     >>> dated("202602151230"), dated("meeting-2026-02-15")
     (None, None)
     """
-    word = _NAMED_LOG.match(stem)
-    inner = stem[word.end() :] if word else stem
-    if match := _DATED.fullmatch(inner):
-        text, hour, minute, slug = match.groups()
-        day = time_of(text.replace("_", "-"))
-        if day or not text.isdigit():  # eight digits that are no day are a number
-            return Dated(text, day, f"{hour}:{minute}" if hour else None, slug)
-    named = day_in(inner)
-    if named is None or named.start or inner[named.end : named.end + 1].isalnum():
-        return None
-    return Dated(inner[: named.end], _midnight(named.day), None, inner[named.end :].strip("-_ .") or None)
+    return _told_by(stem)[0]
 
 
 def named_day(stem: str) -> datetime | None:
@@ -171,13 +166,33 @@ def named_day(stem: str) -> datetime | None:
     >>> named_day("20260215123045-чай"), named_day("202602151230").hour
     (datetime.datetime(2026, 2, 15, 12, 30, 45), 12)
     """
+    return _told_by(stem)[1]
+
+
+@lru_cache(16_384)  # a survey asks for the names of all files before the first of them is read
+def _told_by(stem: str) -> tuple[Dated | None, datetime | None]:
+    """What `dated` and `named_day` say of a name."""
     if not _DIGIT.search(stem):
-        return None
-    if log := dated(stem):
-        return log.day
+        return None, None
+    word = _NAMED_LOG.match(stem)
+    inner = stem[word.end() :] if word else stem
+    if match := _DATED.fullmatch(inner):
+        text, hour, minute, slug = match.groups()
+        day = time_of(text.replace("_", "-"))
+        if day or not text.isdigit():  # eight digits that are no day are a number
+            return Dated(text, day, f"{hour}:{minute}" if hour else None, slug), day
+    named = day_in(inner)
+    if named and not named.start and not inner[named.end : named.end + 1].isalnum():
+        day = _midnight(named.day)
+        return Dated(inner[: named.end], day, None, inner[named.end :].strip("-_ .") or None), day
+    return None, _day_within(stem, day_in(stem) if word else named)
+
+
+def _day_within(stem: str, named: NamedDay | None) -> datetime | None:
+    """The day that a name tells where it is no log's; `named` is that in words or in a usual form."""
     if (digits := _TIME_AS_DIGITS.search(stem)) and (moment := time_of(digits[0])):
         return moment
-    if named := day_in(stem):
+    if named:
         return _midnight(named.day)
     if match := _COMPACT_END.search(stem):
         return time_of(match[1])
@@ -266,6 +281,14 @@ class Sections:
         Whether it is a log whose entries open with their day and time in brackets.
     """
 
+    created: datetime | None = None
+    updated: datetime | None = None
+    expires: datetime | None = None
+    status: str | None = None
+    measures: Mapping[str, Any] = dict.fromkeys(MEASURES)
+    places: Sequence[Node] = ()
+    fields: Sequence[Mapping[str, Any]] = ()
+
     def __init__(self, file: File, rows: Rows, kind: str = "") -> None:
         self.source, self.front, self.rows, self.zone = file.source, file.front, rows, file.zone
         source, front = self.source, self.front
@@ -273,23 +296,29 @@ class Sections:
         self.dated = dated(source.stem) if self.kind in (*_DAYS, "session") else None
         self.unread_zones = set[str]()
         self.named = None if self.dated else _timed_in_utc(named_day(source.stem), self.zone)
-        self._last_above: tuple[list[str], datetime | None, str | None] = [], None, None
         self.above = front.body_line - 1 if front else 0
         self.body = source.text[front.body_at :] if front else source.text
-        self.code = self.fences_in(self.body)
-        inner = [front.fields.get(name) for name in ("metadata", "temporal")] if front else []
-        self.places = [place for place in (front and front.fields, *inner) if isinstance(place, Node)]
-        self.fields = [{plain(key): value for key, value in place.items()} for place in self.places]
-        self.created = self.in_front(CREATED, moment_of)
-        self.updated = self.in_front(UPDATED, moment_of) or self.created
+        self.code, self.marked = self.marks_in(self.body)
+        if front:
+            self._read_front(front.fields)
         self.begins = self.updated or (self.dated.day if self.dated else self.named)
-        self.expires, self.measures = end_in(self.fields, self.begins), measures_in(self.fields)
-        self.status = status_in(self.fields)
+        if front:
+            self.expires = end_in(self.fields, self.begins)
         self.first, self.turn, self.is_hollow = "", 0, False
         self.talks = self.kind == "session" or (self.kind in _DAYS and self._is_transcript())
+        self._headings = self._listed()
         self.is_bracketed = not self.talks and self._is_bracketed()
         if self.is_bracketed and self.kind == "document":
             self.kind = "daily_log"
+
+    def _read_front(self, fields: Node) -> None:
+        """What the front matter says of the whole file."""
+        inner = [fields.get(name) for name in ("metadata", "temporal")]
+        self.places = [fields, *(place for place in inner if isinstance(place, Node))]
+        self.fields = [{plain(key): value for key, value in place.items()} for place in self.places]
+        self.created = self.in_front(CREATED, moment_of)
+        self.updated = self.in_front(UPDATED, moment_of) or self.created
+        self.measures, self.status = measures_in(self.fields), status_in(self.fields)
 
     def unread_dates(self, name: str, value: object) -> Iterator[object]:
         """What a field of the front matter, by its plain name, says in place of a date that can be read."""
@@ -320,13 +349,13 @@ class Sections:
         where: dict[str, Any] = {"line": line, "field": key, "memory_id": self.first or None}
         self.rows.problem(rule.code, self.source.path, usual.expected, got, quote=False, **where)
 
-    def fences_in(self, body: str) -> Fences:
-        """The code fences of the text below the front matter."""
-        return fences(body)
+    def marks_in(self, body: str) -> tuple[Fences, list[Heading] | None]:
+        """The code fences of the text below the front matter, and its headings, save underlined ones and if few."""
+        return marks(body, self.above, _FEW)
 
     def in_front(self, names: Iterable[str], read: Callable[[Any], T | None]) -> T | None:
         """What `read` makes of the first field of the front matter among `names` that it can read."""
-        return first_of(self.fields, names, read) if self.fields else None
+        return first_of(self.fields, names, read)
 
     def _is_transcript(self) -> bool:
         """Whether in a log somebody speaks: one of the usual roles where its name has a time, else two of them."""
@@ -379,8 +408,9 @@ class Sections:
 
     def kind_in(self, section: Section) -> str:
         """The kind of a section: in a day's log, what a host dreamt is one of its own."""
-        is_dreamt = self.kind == "daily_log" and is_phase([*section.above, section.heading.text])
-        return DREAM if is_dreamt else self.kind
+        if self.kind == "daily_log" and is_phase([*section.above, section.heading.text]):
+            return DREAM
+        return self.kind
 
     def columns(self, section: Section) -> Row:
         """The columns of a section's memory that are from the whole file."""
@@ -397,26 +427,30 @@ class Sections:
     def _sections(self) -> None:
         """Each heading with its text; one without, that a deeper one follows, begins the section of that."""
         after = Heading(len(self.source.lines) + 1, 0, "")
-        over: list[Heading] = []
+        over: list[_Upper] = []
         begin, ordinal = 0, self.head()
         for heading, following in pairwise(chain(self.headings(), [after])):
-            while over and over[-1].level >= heading.level:
+            while over and over[-1][0].level >= heading.level:
                 over.pop()
+            above = [upper.text for upper, _, _ in over]
+            upper = heading, self._day_of(heading, above), clock_of(heading.text)
             lines = range(begin or heading.line, following.line)
             is_bare = 0 < heading.level < OF_ENTRY and self._is_bare(heading, following.line)
             if is_bare and following.level > heading.level:
                 begin = lines.start
-            elif lines := self._without_drawing(lines, heading):
-                self._section(Section(ordinal, heading, lines, is_bare, [upper.text for upper in over]))
-                begin, ordinal = 0, ordinal + 1
             else:
                 begin = 0
+                if self.code.closed:
+                    lines = self._without_drawing(lines, heading)
+                if lines:
+                    self._section(Section(ordinal, heading, lines, is_bare, above), self._moment(upper, over))
+                    ordinal += 1
             if heading.level > 0:
-                over.append(heading)
+                over.append(upper)
 
     def _without_drawing(self, lines: range, heading: Heading) -> range:
         """The lines of a section up to the data of a drawing that ends it; none where these are all that it says."""
-        drawing = next((one for one in self._drawings if one.start in lines), None) if self.code.closed else None
+        drawing = next((one for one in self._drawings if one.start in lines), None)
         if drawing is None or any(map(_SAYS.search, self._lines(range(drawing.stop, lines.stop)))):
             return lines
         got = f"the data of a drawing, {sum(map(len, self._lines(drawing)))} characters"
@@ -463,14 +497,18 @@ class Sections:
 
     def _of_body(self) -> Iterator[Heading]:
         """The headings of the body, which are asked for several times; of many none is kept."""
-        return iter(self._few_headings) if len(self._few_headings) <= _FEW else self._found_headings()
-
-    def _found_headings(self) -> Iterator[Heading]:
+        if self._headings is not None:
+            return iter(self._headings)
         return headings(self.body, self.code, underlined=not self.talks, above=self.above)
 
-    @cached_property
-    def _few_headings(self) -> list[Heading]:
-        return [*islice(self._found_headings(), _FEW + 1)]
+    def _listed(self) -> list[Heading] | None:
+        """The headings of the body, in a transcript without those that a line underlines; None of many."""
+        if self.marked is None or self.talks:
+            return self.marked
+        under = [*islice(underlined_in(self.body, self.code, self.above), _FEW + 1)]
+        if len(under) > _FEW:
+            return None
+        return sorted([*self.marked, *under], key=attrgetter("line")) if under else self.marked
 
     @cached_property
     def _marked_slugs(self) -> set[str]:
@@ -540,9 +578,9 @@ class Sections:
             self.problem(_UNREAD_ENTRY.code, _UNREAD_ENTRY.expected, f"{clock_of(line)} {first['zone']}", heading.line)
         return found.moment if found and names_zone else None
 
-    def _section(self, section: Section) -> None:
-        path, heading, kind = self.source.path, section.heading, self.kind_in(section)
-        text, (day, clock, source) = "\n".join(self._lines(section.lines)), self._moment(section)
+    def _section(self, section: Section, told: _Told) -> None:
+        path, heading, lines, kind = self.source.path, section.heading, section.lines, self.kind_in(section)
+        text, (day, clock, source) = "\n".join(self._lines(lines)), told
         moment = self._moment_in(heading.text) if self.is_bracketed and heading.level == OF_ENTRY else None
         moment = moment or self._moment_in_zone(heading, day) or _in_utc(day, clock, self.zone)
         slug = slug_of(heading.text) if heading.level else "top"
@@ -551,29 +589,14 @@ class Sections:
         memory_id = self.rows.new_id("workspace", path, slug, text)
         self.first = self.first or memory_id
         place: Row = {"memory_id": memory_id, "path": path, "kind": kind}
-        place |= {"line_start": section.lines.start, "line_end": section.lines.stop - 1}
-        memory = {
-            **place,
-            "format": "workspace",
-            "title": heading.text,
-            "text": text,
-            "created_at": moment or self.created,
-            "updated_at": moment or self.updated,
-            "date_source": source,
-            **self.columns(section),
-        }
-        self.rows.add("memories", memory)
-        document = {
-            **place,
-            "date": day.date() if day else None,
-            "time": clock,
-            "slug": self.dated.slug if self.dated else None,
-            "heading": heading.text if 0 < heading.level < OF_ENTRY else None,
-            "level": heading.level % OF_ENTRY,
-            "ordinal": section.ordinal,
-            "chars": len(text),
-        }
-        self.rows.add("documents", document)
+        place |= {"line_start": lines.start, "line_end": lines.stop - 1}
+        memory: Row = {**place, "format": "workspace", "title": heading.text, "text": text, "date_source": source}
+        memory |= {"created_at": moment or self.created, "updated_at": moment or self.updated}
+        self.rows.add("memories", memory | self.columns(section))
+        document = {**place, "date": day.date() if day else None, "time": clock}
+        document |= {"heading": heading.text if 0 < heading.level < OF_ENTRY else None}
+        document |= {"slug": self.dated.slug if self.dated else None, "level": heading.level % OF_ENTRY}
+        self.rows.add("documents", document | {"ordinal": section.ordinal, "chars": len(text)})
         self._check(section, memory_id)
         self.beside(section, memory_id)
         if self.talks:
@@ -583,44 +606,38 @@ class Sections:
         return self.source.lines[lines.start - 1 : lines.stop - 1]
 
     def _check(self, section: Section, memory_id: str) -> None:
-        written = _HEADING_DAY.search(section.heading.text) if self.kind in _LOGS else None
+        heading = section.heading
+        written = _HEADING_DAY.search(heading.text) if self.kind in _LOGS else None
         if written and day_of(written[1]) is None:
-            got, line = written[1], section.heading.line
-            self.problem(_NO_DAY_ABOVE.code, _NO_DAY_ABOVE.expected, got, line, memory_id)
+            self.problem(_NO_DAY_ABOVE.code, _NO_DAY_ABOVE.expected, written[1], heading.line, memory_id)
         if section.is_bare and not self.is_hollow:
-            heading = section.heading
             self.problem("empty_section", "text below the heading", heading.text, heading.line, memory_id)
         if self.code.unclosed and self.code.unclosed + self.above in section.lines:
             line = self.code.unclosed + self.above
             self.problem(_FENCE.code, _FENCE.expected, "no end", line, memory_id)
 
-    def _moment(self, section: Section) -> tuple[datetime | None, str | None, str | None]:
+    def _day_of(self, heading: Heading, above: list[str]) -> datetime | None:
+        """The day that a heading names; a page's title from its file's name is none."""
+        return self._day_in(heading.text, above) if heading.level or heading.text != self.source.stem else None
+
+    def _moment(self, own: _Upper, over: list[_Upper]) -> _Told:
         """The section's day, the heading's time where it has one, and what the day is from: the nearest that tells it.
 
         A heading dates what is below it too, save in a transcript; the first one of a page with dates of its own does
         not, as it may name any day.
         """
-        heading, of_log = section.heading, self.dated.day if self.dated else None
-        text = heading.text if heading.level or heading.text != self.source.stem else ""
-        day, source = self._day_in(text, section.above), "heading"
-        clock = clock_of(heading.text)
+        _, day, clock = own
         if day is None and self.kind != "session":
-            day, clock_above = self._above(section.above)
-            day = None if day == of_log else day
-            clock = clock or (clock_above if day else None)
-        if day is None:
-            day, source = of_log or (None if self.created or self.updated else self.named), "name"
-            clock = clock or (self.dated.time if self.dated else None)
-        return day, clock, source if day else None
-
-    def _above(self, above: list[str]) -> tuple[datetime | None, str | None]:
-        """The day that the nearest of the headings above a section names, and that heading's time."""
-        if above != self._last_above[0]:  # most sections have the same headings above them as the last one
             is_dated = bool(self.created or self.updated) and self.kind not in _LOGS
-            places = range(len(above) - 1, is_dated - 1, -1)
-            days = ((self._day_in(above[place], above[:place]), clock_of(above[place])) for place in places)
-            self._last_above = above, *next((one for one in days if one[0]), (None, None))
-        return self._last_above[1:]
+            _, day, time_above = next((upper for upper in reversed(over[is_dated:]) if upper[1]), _NO_UPPER)
+            day = None if self.dated and day == self.dated.day else day
+            clock = clock or (time_above if day else None)
+        if day:
+            return day, clock, "heading"
+        if self.dated:
+            return self.dated.day, clock or self.dated.time, "name" if self.dated.day else None
+        day = None if self.created or self.updated else self.named
+        return day, clock, "name" if day else None
 
     def _day_in(self, heading: str, above: list[str]) -> datetime | None:
         """The day that a heading names; without its year it has that of the headings above, the file or its folder."""

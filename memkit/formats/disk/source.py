@@ -30,6 +30,8 @@ class Source:
         Of the whole file.
     too_large : bool
         Whether `text` is only the beginning.
+    name, stem : str
+        The last part of the path, with and without its ending.
     """
 
     path: str
@@ -40,15 +42,9 @@ class Source:
     too_large: bool = False
     guess: str = "windows-1251"
 
-    @cached_property
-    def name(self) -> str:
-        """The last part of the path."""
-        return self.path.rpartition("/")[2]
-
-    @cached_property
-    def stem(self) -> str:
-        """The name without its ending."""
-        return self.name.rpartition(".")[0] or self.name
+    def __post_init__(self) -> None:
+        self.name = self.path.rpartition("/")[2]
+        self.stem = self.name.rpartition(".")[0] or self.name
 
     @property
     def parents(self) -> list[str]:

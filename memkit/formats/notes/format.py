@@ -87,10 +87,8 @@ _FENCE = Rule("unbalanced_fence", "notes", "", "a code fence that is closed")
 
 def _claims(file: File) -> bool:
     """Whether front matter is a note's: a UUID and a subject, or enough of the other fields to be one with gaps."""
-    if file.has_ending(LINES):
-        return _claims_log(file)
     if file.front is None:
-        return False
+        return not file.is_markdown and file.has_ending(LINES) and _claims_log(file)
     fields = file.front.fields
     if "subject" in fields and _UUID.fullmatch(text_of(fields.get("id")) or ""):
         return True
