@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import timedelta, timezone
 from pathlib import Path
 
 import pytest
 
 import memkit as mk
-from memkit.change.workspace import MemoryIndex, MemoryStorage, get_index, get_storage, slug_of
+from memkit.change.workspace import MemoryIndex, MemoryStorage, slug_of
 from memkit.errors import ChangeRefusedError, NotFoundError, ParameterError
 
 NOW = "2025-02-03T14:30"
@@ -34,20 +33,6 @@ def test_memory_gets_sections_with_their_time(storage: MemoryStorage, tmp_path: 
 
 
 @pytest.mark.quick
-def test_a_daily_log_is_one_file_a_day(storage: MemoryStorage, tmp_path: Path) -> None:
-    """Workspace, daily logs: append-only, entries with their time."""
-    storage.append_to_daily_log("Выкатили бота.", now=NOW)
-    storage.append_to_daily_log("Откатили бота.", now="2025-02-03T15:05")
-    text = "# Daily Log: 2025-02-03\n\n### 14:30\n\nВыкатили бота.\n\n### 15:05\n\nОткатили бота.\n"
-    assert storage.read_daily_log("2025-02-03") == text
-    assert storage.read_daily_log(as_of=NOW) == text
-    assert storage.read_daily_log("2025-02-05") == ""
-    memories = mk.read(tmp_path).memories
-    assert set(memories["kind"].to_pylist()) == {"daily_log"}
-    assert [str(moment)[:16] for moment in memories["created_at"].to_pylist()][-1] == "2025-02-03 15:05"
-
-
-@pytest.mark.quick
 def test_the_context_is_the_last_days_newest_first(storage: MemoryStorage) -> None:
     """Workspace, get_recent_context(days=2)."""
     for day in ("01", "03", "04"):
@@ -61,12 +46,6 @@ def test_the_context_is_the_last_days_newest_first(storage: MemoryStorage) -> No
     assert storage.get_recent_context(days=1, as_of="2025-03-01") == ""
     with pytest.raises(ParameterError):
         storage.get_recent_context(days=0)
-
-
-def test_times_are_of_the_zone_that_is_asked_for(tmp_path: Path) -> None:
-    storage = MemoryStorage(tmp_path, timezone(timedelta(hours=3)))
-    storage.append_to_daily_log("Полночь.", now="2025-02-03T22:30")
-    assert storage.read_daily_log("2025-02-04").startswith("# Daily Log: 2025-02-04\n\n### 01:30\n")
 
 
 def test_transcripts_are_saved_once_and_grow_by_turns(storage: MemoryStorage, tmp_path: Path) -> None:
@@ -126,9 +105,3 @@ def test_the_index_follows_what_is_written(storage: MemoryStorage, tmp_path: Pat
     assert index.search("кофе")[0].file_path == "memory/2025-02-03.md"
     with pytest.raises(NotFoundError):
         index.index_file("none.md")
-
-
-def test_there_is_one_storage_and_one_index_a_root(tmp_path: Path) -> None:
-    """Workspace, singletons."""
-    assert get_storage(str(tmp_path)) is get_storage(str(tmp_path))
-    assert get_index(str(tmp_path)).storage is get_storage(str(tmp_path))

@@ -93,6 +93,7 @@ def test_a_fact_is_saved_behind_the_last_and_nothing_else_changes(tmp_path: Path
 
 @pytest.mark.quick
 def test_facts_are_read_and_found(tmp_path: Path) -> None:
+    """Memory v2, TTL, memory_search, memory_get; pre-retrieval has three blocks."""
     facts = store(tmp_path, BOT)
     assert facts.read("test-user", as_of="2026-03-01")["id"].to_pylist() == ["pf_001", "wk_014", "ar_120"]
     assert facts.read("test-user", as_of="2026-03-02")["id"].to_pylist() == ["pf_001", "ar_120"]
@@ -107,8 +108,12 @@ def test_facts_are_read_and_found(tmp_path: Path) -> None:
 
 
 def test_a_fact_is_changed_and_forgotten_and_the_other_bytes_stay(tmp_path: Path) -> None:
+    """Memory v2, memory_update, memory_forget."""
     facts = store(tmp_path, BOT)
+    with pytest.raises(PolicyRefusal, match="question"):
+        facts.update("test-user", "ar_120", text="Как чиним очередь сообщений?", now=NOW)
     assert facts.update("test-user", "ar_120", text="Обсуждали формат памяти.", now=NOW) == "ar_120"
+    assert facts.search("test-user", "формат", as_of=NOW)["source_id"].to_pylist() == ["ar_120"]
     path = f"{HOME}/test-user/archive.md"
     assert tree(tmp_path)[path] == "- [id:ar_120] [t:archive] [imp:low] Обсуждали формат памяти.\n"
     assert facts.forget("test-user", "ar_120", now=NOW) == "ar_120"
@@ -135,10 +140,12 @@ def test_a_fact_is_changed_and_forgotten_and_the_other_bytes_stay(tmp_path: Path
     ],
 )
 def test_what_the_policy_refuses_is_refused_with_its_reason(text: str, reason: str, tmp_path: Path) -> None:
+    """Memory v2, policy: length, question, command, secret, substring both ways."""
     facts = store(tmp_path, BOT)
     with pytest.raises(PolicyRefusal) as caught:
         facts.save("test-user", text, now=NOW)
     assert caught.value.reason == reason
+    assert "a1a1" not in str(caught.value)
     assert tree(tmp_path) == BOT
 
 
@@ -316,6 +323,7 @@ def test_a_dry_run_goes_on_where_nothing_can_be_migrated(tmp_path: Path) -> None
 
 
 def test_a_migration_says_what_became_of_each_line(tmp_path: Path) -> None:
+    """Memory v2, data layout: {userId}.md is migrated with a .bak."""
     text = (
         "\ufeff# Борис\r\n- Пьёт чай.\r\nпросто строка\r\n\r\n- [id:ar_007] [t:archive] [imp:low] Бегает.\r\n* Drives."
     )
@@ -489,6 +497,7 @@ def test_a_migration_that_can_do_nothing_says_which_of_its_reasons_it_is(case: s
 
 
 def test_cleanup_deletes_what_is_past_its_day_in_working_alone_and_lists_it_first(tmp_path: Path) -> None:
+    """Memory v2, TTL and cleanup."""
     stray = "- [id:ar_121] [t:archive] [imp:low] [exp:2026-01-01] Купил планшет.\n"
     files = BOT | {f"{HOME}/test-user/archive.md": ARCHIVE + stray}
     files[f"{HOME}/test-user/meta.json"] = json.dumps({**META, "archiveCount": 2})
@@ -613,6 +622,10 @@ BAD: dict[str, Callable[[FactStore], object]] = {
         "anna", "Ездила в Москву поездом.", {"expires_at": "2026-03-01", "expiresAt": "2026-03-02"}
     ),
     "type": lambda facts: facts.save("anna", "Ездила в Москву поездом.", {"type": []}),
+    "a type": lambda facts: facts.save("anna", "Ездила в Москву поездом.", {"type": "secret"}),
+    "importance": lambda facts: facts.save("anna", "Ездила в Москву поездом.", {"importance": "medium"}),
+    "no day": lambda facts: facts.save("anna", "Ездила в Москву поездом.", {"expires_at": "2026-02-30"}),
+    "other key": lambda facts: facts.save("anna", "Ездила в Москву поездом.", {"colour": "red"}),
     "query": lambda facts: facts.search("anna", 5),  # type: ignore[arg-type]
     "k": lambda facts: facts.search("anna", "чай", k="5"),  # type: ignore[arg-type]
     "ids": lambda facts: facts.get("anna", "pf_001"),

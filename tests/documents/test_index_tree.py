@@ -48,6 +48,9 @@ def test_the_documents_folder_is_what_the_operations_make_of_nothing(document: M
     """Sections 1 to 3: the examples of a root and of a branch, byte for byte."""
     index = mk.store(mk.testing.write_files(tmp_path, {"memory/lessons/intro.md": document.INTRO})).index
     index.create_root()
+    assert (tmp_path / "memory/index.json").read_text() == '{\n  "type": "index-root",\n  "branches": []\n}\n'
+    with pytest.raises(ChangeRefusedError, match="already"):
+        index.create_root()
     index.add_category("context", "plans/context/index.json")
     index.add_category("lessons")
     entry = dict(document.ENTRY)
@@ -156,8 +159,10 @@ def test_the_options_of_section_four_and_five_are_given_where_the_store_is_made(
 
 def test_cleaning_says_what_it_was_not_asked_for(document: ModuleType, root: Path) -> None:
     """Section 4: what is removed automatically is what an option names; pinned entries stay."""
-    (root / "memory/lessons/intro.md").unlink()
     index = mk.store(root).index
+    assert index.check()["keep"].to_pylist() == [True]
+    (root / "memory/lessons/intro.md").unlink()
+    assert index.check()["reason"].to_pylist() == ["missing"]
     with pytest.raises(ParameterError, match="invalid=True or missing=True"):
         index.clean(now=DAY)
     mk.testing.write_files(
@@ -167,6 +172,7 @@ def test_cleaning_says_what_it_was_not_asked_for(document: ModuleType, root: Pat
     assert (row["path"], row["op"]) == ("memory/lessons/index.json", "refused")
     assert "pinned" in row["reason"]
     assert index.clean(missing=True, pinned=True, now=DAY)["op"].to_pylist() == ["update"]
+    assert index.load().tables["entries"].num_rows == 0
 
 
 def test_an_entry_goes_and_its_file_only_where_that_is_said(root: Path) -> None:
@@ -219,7 +225,8 @@ def test_two_entries_on_one_file_can_be_mended(layout: str, document: ModuleType
     assert index.load().tables["entries"]["title"].to_pylist() == ["Intro Lesson"]
     mk.undo(root)
     if layout != "two branches":
-        index.update_entry("lessons/intro.md", nth=again, file="lessons/two.md", now=DAY)
+        moved = index.update_entry("lessons/intro.md", nth=again, file="lessons/two.md", now=DAY)
+        assert moved == "lessons/two.md"
         assert index.load().tables["entries"]["file"].to_pylist() == ["lessons/intro.md", "lessons/two.md"]
         assert faults(root) == []
         mk.undo(root)
@@ -315,6 +322,8 @@ def test_a_large_file_becomes_a_folder_and_one_file_again(
     (notes_root / "memory/notes/note.md").write_bytes(whole)
     before = tree(notes_root)
     index = split_store(notes_root)
+    assert isinstance(index.split("notes/note.md", dry_run=True), mk.Edits)
+    assert tree(notes_root) == before
     changes = index.split("notes/note.md", now=DAY)
     assert set(changes["op"].to_pylist()) == {"create", "update", "delete"}
     after = tree(notes_root)
@@ -338,6 +347,8 @@ def test_a_large_file_becomes_a_folder_and_one_file_again(
     index.split("notes/note.md", now=DAY)
     index.rejoin("notes/note/index.md", now="2025-06-25")
     assert tree(notes_root) == before
+    with pytest.raises(ChangeRefusedError, match="no parts"):
+        index.rejoin("notes/note.md")
     mk.undo(notes_root)
     assert tree(notes_root) == after
 

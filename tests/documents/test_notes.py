@@ -162,8 +162,9 @@ def test_update_changes_its_fields_and_the_time_and_no_other_byte(
     assert path.read_text("utf-8").endswith(f"---\n\n# Pool\n\n{BODY}")
     with pytest.raises(ParameterError, match="expected some of subject, keywords, applies_to, content"):
         notes.update(document.ID)
-    with pytest.raises(ParameterError, match="subjekt"):
-        notes.update(document.ID, subjekt="x")
+    for other in ("subjekt", "id"):
+        with pytest.raises(ParameterError, match=other):
+            notes.update(document.ID, **{other: "x"})
     for wrong in (None, 5, ""):
         with pytest.raises(ParameterError, match="id"):
             notes.update(wrong, subject="x")
@@ -239,6 +240,8 @@ def test_validate_delete_and_get(notes: NoteStore, root: Path, document: ModuleT
         for wrong in (None, 5, "", ["x"]):
             with pytest.raises(ParameterError, match="id: expected a text"):
                 call(wrong)
+    with pytest.raises(NotFoundError, match=f"Near it: {document.ID}"):
+        notes.get(document.ID[:-1])
     notes.delete(document.ID)
     assert notes.list().num_rows == 0
     with pytest.raises(NotFoundError):

@@ -93,8 +93,9 @@ def test_two_items_of_one_user_in_one_second_are_two_files(document: ModuleType,
         "USER_42-2025-01-14T10-17-02Z-3.json",
     ]
     assert records.put(document.ITEM, now=NOW) == "user_42-2025-01-14T10-17-02Z-4.json"
+    assert records.put({**document.ITEM, "user_id": "u/1"}, now=NOW) == "u-1-2025-01-14T10-17-02Z.json"
     assert mk.read(tmp_path).problems.num_rows == 0
-    assert len(rows(tmp_path, "memory_items")) == 4
+    assert len(rows(tmp_path, "memory_items")) == 5
 
 
 @pytest.mark.parametrize(
@@ -174,6 +175,7 @@ def test_what_the_document_only_recommends_is_written_with_a_warning(
         ("users/anna/meta.json", FormatError),
         ("old/x.json", FormatError),
         ("one.json", ChangeRefusedError),
+        ("one.yaml", ChangeRefusedError),
         ("memory/index.json", ChangeRefusedError),
         ("broken.json", MemkitError),
     ],
@@ -184,6 +186,7 @@ def test_a_record_is_put_only_where_the_reader_takes_it_for_one(
 ) -> None:
     files = {
         "one.json": json.dumps(document.KNOWN),
+        "one.yaml": "a: 1\n",
         "memory/index.json": '{"type": "index-root", "branches": []}',
         "broken.json": "[{",
         "old/.memkitignore": "",
@@ -206,6 +209,7 @@ LISTS = {
     "documents.yaml": ("---\n{old}\n---\n{older}\n", 2),
     "tall.json": ("[\n  {old},\n  {older}\n]\n", 2),
     "flat.json": ("[{old}, {older}]", 2),
+    "bom.json": ("\ufeff[\n  {old}\n]\n", 1),
     "none.json": ("[]", 0),
     "lines.jsonl": ("{old}\n{older}", 2),
 }
@@ -380,6 +384,7 @@ def test_what_was_migrated_is_said_and_check_knows_the_journal(tmp_path: Path) -
     records = mk.store(tmp_path).records
     with pytest.raises(ChangeRefusedError, match=r"records\.migrate"):
         records.record_use("p", True)
+    assert isinstance(records.migrate(now=NOW, dry_run=True), mk.Edits)
     changes = records.migrate(now=NOW).to_pylist()
     assert [(row["path"], row["op"]) for row in changes] == [
         *(("migrations.jsonl", "create"), ("old.json", "update"), ("old.yaml", "refused")),

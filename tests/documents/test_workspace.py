@@ -72,7 +72,7 @@ def test_the_documents_folder_is_read_whole_without_a_problem(root: Path) -> Non
 
 @pytest.mark.quick
 def test_append_to_memory_adds_a_section_with_the_time(storage: MemoryStorage, document: ModuleType) -> None:
-    """Workspace, MEMORY.md: read_memory, append_to_memory."""
+    """Workspace, MemoryStorage: read_memory, append_to_memory."""
     assert storage.append_to_memory("Живёт в Казани.", now=NOW) == "MEMORY.md"
     assert storage.read_memory() == document.FILES["MEMORY.md"] + "\n## 2025-02-03 14:30\n\nЖивёт в Казани.\n"
 
