@@ -50,16 +50,16 @@ from memkit.policy.expiry import Expiry as Expiry
 from memkit.policy.index_standard import IndexCheck as IndexCheck
 from memkit.policy.index_standard import SplitPlan as SplitPlan
 from memkit.policy.pipeline import Pipeline as Pipeline
+from memkit.policy.pipeline import forecast as forecast
+from memkit.policy.pipeline import replay as replay
 from memkit.policy.quota import Quota as Quota
-from memkit.policy.replay import forecast as forecast
-from memkit.policy.replay import replay as replay
 from memkit.search.fitted.settings import Index as Index
 from memkit.search.retriever import Retriever as Retriever
 from memkit.search.show import explain as explain
 from memkit.tables.corpus import Corpus as Corpus
 from memkit.tables.corpus import open_lake
 from memkit.tables.corpus import read as read
-from memkit.tables.named import named_queries as named_queries
+from memkit.tables.database import named_queries as named_queries
 from memkit.tables.samples import sample_data as sample_data
 from memkit.tables.table import from_table as from_table
 

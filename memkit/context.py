@@ -30,10 +30,9 @@ from memkit.base.params import (
     record_as_of,
     revision_of,
 )
-from memkit.display.names import names_in
 from memkit.display.notebook import Displayed
 from memkit.display.sheet import ROWS, Sheet, sheet_of
-from memkit.display.views import IN_WORDS
+from memkit.display.views import IN_WORDS, names_in
 from memkit.documents import cite
 from memkit.errors import ParameterError, did_you_mean
 from memkit.formats.prompts import PROMPTS, Prompt

@@ -14,7 +14,7 @@ import pyarrow as pa
 from memkit.base.duck import rows_of
 from memkit.base.params import AsOf, Moment, check_value, record_as_of
 from memkit.schemas import TABLES
-from memkit.tables.named import named_query
+from memkit.tables.database import named_query
 from memkit.tables.statement import as_table, input_table
 
 __all__ = ["rank_pathways", "stale_pathways", "wisdom_support"]

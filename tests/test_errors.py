@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import memkit as mk
-from memkit.change.operations import missing
+from memkit.change.draft import missing
 from memkit.errors import MemkitError, did_you_mean, near
 
 _CHANCE = random.Random(1)

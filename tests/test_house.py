@@ -14,7 +14,7 @@ import memkit as mk
 ROOT = Path(__file__).parents[1]
 CEILINGS = {
     # what: ceiling, and what the last raise was for; a change that adds a module says which one it ends
-    "modules": (330, "mk.extend is modules that strangers import; verbs and pictures from outside lie in their rooms"),
+    "modules": (325, "mk.extend is modules that strangers import; verbs and pictures from outside lie in their rooms"),
     "lines of code": (
         51_850,
         "what is no text in JSON, zones and encodings that are not sure, links that say how far they are",

@@ -17,11 +17,10 @@ import pyarrow.compute as pc
 
 from memkit.base.params import AsOf, check_choice, current_names, describe
 from memkit.change import users
-from memkit.change.draft import Draft
+from memkit.change.draft import Draft, Operations, checked, missing
 from memkit.change.edits import Edits
 from memkit.change.memories import remove_lines
 from memkit.change.migrate import bring_user
-from memkit.change.operations import Operations, checked, missing
 from memkit.context import ContextBuilder
 from memkit.documents import POLICY
 from memkit.errors import (

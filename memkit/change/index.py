@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.base.params import AsOf, as_of_time
-from memkit.change.draft import Draft
+from memkit.change.draft import Draft, Operations, answer, applied, checked, missing
 from memkit.change.edits import Edits
 from memkit.change.memories import (
     entry_path,
@@ -25,7 +25,6 @@ from memkit.change.memories import (
     split_file,
     split_files,
 )
-from memkit.change.operations import Operations, answer, applied, checked, missing
 from memkit.change.planning import clean_entries
 from memkit.errors import ChangeRefusedError, FormatError, ParameterError
 from memkit.formats.fields import words_given

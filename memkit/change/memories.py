@@ -12,8 +12,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from memkit.change.draft import Document, Draft
-from memkit.change.operations import removal_of
+from memkit.change.draft import Document, Draft, removal_of
 from memkit.errors import ChangeRefusedError
 from memkit.formats.facts import parse_fact
 from memkit.formats.rows import Row

@@ -13,10 +13,9 @@ from typing import Any
 
 from memkit.base.fences import fences, headings
 from memkit.base.params import Estimator, estimator, param
-from memkit.change.draft import Document, Draft
+from memkit.change.draft import Document, Draft, stamp
 from memkit.change.edits import facts_in
 from memkit.change.memories import entry_of, record_span, record_text, update_entry
-from memkit.change.operations import stamp
 from memkit.change.users import old_rows
 from memkit.errors import ChangeRefusedError, count_of
 from memkit.formats.facts import COUNTED, PREFIXES, TYPES, format_fact

@@ -13,11 +13,10 @@ from typing import Any
 import pyarrow as pa
 
 from memkit.base.params import AsOf
-from memkit.change.draft import Draft
+from memkit.change.draft import Draft, Operations, applied, checked, missing, stamp
 from memkit.change.edits import Edits
 from memkit.change.memories import changed_record
 from memkit.change.migrate import Migrate
-from memkit.change.operations import Operations, applied, checked, missing, stamp
 from memkit.change.planning import plan
 from memkit.errors import ChangeRefusedError, FormatError, ParameterError, did_you_mean
 from memkit.formats.disk.files import SKIPPED_WITH

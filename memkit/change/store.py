@@ -6,33 +6,28 @@ from __future__ import annotations
 
 import inspect
 import itertools
-from collections.abc import Mapping
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from memkit.base.params import Zone
+import pyarrow as pa
+
+from memkit.base.params import AsOf, Zone, describe
 from memkit.change.disk import folder_of
+from memkit.change.draft import STORES
 from memkit.change.facts import LEAST_SCORE, FactStore
 from memkit.change.index import IndexStore
-from memkit.change.notes import NoteStore
-from memkit.change.operations import STORES
-from memkit.change.pages import PageStore
+from memkit.change.pages import NoteStore, PageStore
+from memkit.change.planning import undo
 from memkit.change.records import RecordStore
 from memkit.change.workspace import MemoryStorage
-from memkit.errors import ParameterError, did_you_mean
+from memkit.errors import MemkitError, NotFoundError, ParameterError, did_you_mean
+from memkit.schemas import result_schema
 
 if TYPE_CHECKING:
     from memkit.evaluation.profile import Profile
-import shutil
-import tempfile
-from collections.abc import Callable
-
-import pyarrow as pa
-
-from memkit.base.params import AsOf, describe
-from memkit.change.planning import undo
-from memkit.errors import MemkitError, NotFoundError
-from memkit.schemas import result_schema
 
 
 class Store:

@@ -13,8 +13,7 @@ from datetime import date
 
 import pyarrow as pa
 
-from memkit.change.draft import Draft
-from memkit.change.operations import checked, missing
+from memkit.change.draft import Draft, checked, missing
 from memkit.errors import ChangeRefusedError, ParameterError, PolicyRefusal
 from memkit.formats.disk.source import Source, decode
 from memkit.formats.facts import (

@@ -15,9 +15,8 @@ from memkit.base.fences import fences, headings, is_mark
 from memkit.base.params import AsOf, Zone, as_of_time, check_value, current_names, path_of, zone_name, zone_of
 from memkit.base.progress import heard
 from memkit.change.disk import folder_of
-from memkit.change.draft import Draft
+from memkit.change.draft import Draft, Operations, checked, missing
 from memkit.change.edits import Edits
-from memkit.change.operations import Operations, checked, missing
 from memkit.errors import ChangeRefusedError, MemkitError, ParameterError, QueryError
 from memkit.formats.syntax.places import line_end
 from memkit.formats.syntax.speech import clock_of, escaped, turn_of

@@ -164,7 +164,7 @@ def sql(
 ) -> None:
     """Query a folder in SQL; fts('words', k := 5) searches its text."""
     from memkit.tables.commit import is_lake
-    from memkit.tables.named import named_queries, needs_history
+    from memkit.tables.database import named_queries, needs_history
 
     is_history = needs_history(query) and not is_lake(path)
     corpus = public("history")(path, reading.rev or "HEAD").corpus if is_history else load(path, reading)
@@ -381,7 +381,7 @@ def demo() -> None:
 @app.command()
 def queries(as_json: JsonOption = False) -> None:
     """List the named queries."""
-    from memkit.tables.named import named_queries
+    from memkit.tables.database import named_queries
 
     table = named_queries()
     show(table if as_json else table.select(["name", "question"]), as_json)

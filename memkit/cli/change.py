@@ -254,7 +254,7 @@ def add_memory(
 ) -> None:
     """Show what a line in MEMORY.md would change, or with --yes write it; where a host keeps a file a topic, a topic
     with its line."""
-    from memkit.change.operations import STORES
+    from memkit.change.draft import STORES
 
     def into(memory: Store) -> Callable[..., Any]:
         for name in STORES.names():

@@ -6,46 +6,41 @@ from __future__ import annotations
 
 import functools
 import inspect
+import json
+import math
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import MISSING, dataclass, fields, is_dataclass
+from datetime import date, time
+from decimal import Decimal
 from inspect import Parameter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
+import duckdb
+import pyarrow as pa
 import typer
 from rich.console import Console
+from rich.text import Text
 
 import memkit
 from memkit.base import imported, names_in_stub
-from memkit.base.duck import use_one_thread
-from memkit.base.params import Param, check_choice, hint_of, path_of
+from memkit.base.duck import printable, rows_of, use_one_thread
+from memkit.base.params import Param, check_choice, describe, hint_of, path_of
 from memkit.base.plugins import check_there
-from memkit.display.sheet import safe
-from memkit.errors import MemkitError, ParameterError
+from memkit.display.notebook import shown
+from memkit.display.sheet import safe, visible
+from memkit.errors import MemkitError, ParameterError, count_of
+from memkit.formats.faults import SEVERITIES, tally
+from memkit.text.secrets import Mask
 
 if TYPE_CHECKING:
     from memkit.evaluation.profile import Profile
     from memkit.search.retriever import Retriever
     from memkit.tables.corpus import Corpus
-import json
-import math
-from datetime import date, time
-from decimal import Decimal
 
-import duckdb
-import pyarrow as pa
-from rich.text import Text
-
-from memkit.base.duck import printable, rows_of
-from memkit.base.params import describe
-from memkit.display.notebook import shown
-from memkit.display.sheet import visible
-from memkit.errors import count_of
-from memkit.formats.faults import SEVERITIES, tally
-from memkit.text.secrets import Mask
 
 out = Console()
 _ROWS = 200

@@ -4,32 +4,29 @@ result can also be one HTML file that needs nothing else: for light and dark scr
 
 from __future__ import annotations
 
+import base64
 import builtins
+import hashlib
+import html
 import shutil
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pyarrow as pa
 
 from memkit.base.duck import interruptible, worded
-from memkit.base.params import check_value
+from memkit.base.params import check_value, path_of
 from memkit.display.draw import as_html, as_text
 from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.display.views import ANY, view_of
 from memkit.errors import ParameterError, count_of, did_you_mean
-from memkit.text.secrets import Mask
+from memkit.text.secrets import Mask, mask
 
 if TYPE_CHECKING:
     import pandas as pd
-import base64
-import hashlib
-import html
-from pathlib import Path
-
-from memkit.base.params import path_of
-from memkit.text.secrets import mask
 
 
 class Shown:

@@ -16,8 +16,7 @@ import pyarrow.compute as pc
 
 from memkit.base.fences import fences, headings
 from memkit.base.params import describe
-from memkit.display.names import NAMED, SHOWN, day_of, kept_of, name_of, names_in, place_of
-from memkit.display.views import ANY, Column, View, view_of
+from memkit.display.views import ANY, NAMED, SHOWN, Column, View, day_of, kept_of, name_of, names_in, place_of, view_of
 from memkit.errors import count_of, some_of
 from memkit.schemas import is_verbatim
 from memkit.text.secrets import Mask, mask

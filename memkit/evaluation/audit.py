@@ -16,9 +16,8 @@ import pyarrow.compute as pc
 
 from memkit.base.params import AsOf, Moment, check_choice, describe, record_as_of
 from memkit.base.progress import bar
-from memkit.display.names import names_in
 from memkit.display.sheet import ROWS, Sheet, sheet_of
-from memkit.display.views import IN_WORDS
+from memkit.display.views import IN_WORDS, names_in
 from memkit.errors import count_of
 from memkit.evaluation.findability import (
     AuditQuestions,

@@ -5,7 +5,7 @@ from memkit.base.params import Moment as Moment
 from memkit.base.params import Param as Param
 from memkit.base.params import estimator as estimator
 from memkit.base.params import param as param
-from memkit.change.operations import Operations as Operations
+from memkit.change.draft import Operations as Operations
 from memkit.context import Candidate as Candidate
 from memkit.context import Context as Context
 from memkit.context import context_of as context_of

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from memkit.base.params import check_choice
 from memkit.base.plugins import FUNCTIONS
-from memkit.change.operations import Operations, forget_store, register_store
+from memkit.change.draft import Operations, forget_store, register_store
 from memkit.context import forget_prompt, register_prompt
 from memkit.errors import ParameterError
 from memkit.formats.format import Format

@@ -10,7 +10,6 @@ from memkit.base.params import since_time as since_time
 from memkit.base.params import until_text as until_text
 from memkit.base.progress import bar as bar
 from memkit.display.draw import as_html as as_html
-from memkit.display.names import names_of as names_of
 from memkit.display.notebook import Displayed as Displayed
 from memkit.display.notebook import Shown as Shown
 from memkit.display.notebook import Tabular as Tabular
@@ -21,6 +20,7 @@ from memkit.display.sheet import answerability_note as answerability_note
 from memkit.display.sheet import safe as safe
 from memkit.display.sheet import sheet_of as sheet_of
 from memkit.display.sheet import visible as visible
+from memkit.display.views import names_of as names_of
 from memkit.plot.marks import COLOURS as COLOURS
 from memkit.plot.marks import FAINT as FAINT
 from memkit.plot.marks import Area as Area

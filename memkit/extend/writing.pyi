@@ -5,8 +5,8 @@ from memkit.base.params import check_choice as check_choice
 from memkit.base.params import check_value as check_value
 from memkit.base.params import describe as describe
 from memkit.change.draft import Draft as Draft
-from memkit.change.operations import Operations as Operations
-from memkit.change.operations import checked as checked
-from memkit.change.operations import missing as missing
-from memkit.change.operations import stamp as stamp
+from memkit.change.draft import Operations as Operations
+from memkit.change.draft import checked as checked
+from memkit.change.draft import missing as missing
+from memkit.change.draft import stamp as stamp
 from memkit.change.pages import LayoutStore as LayoutStore

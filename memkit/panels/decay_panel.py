@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from memkit.base.params import AsOf, Moment, Param, check_fitted
 from memkit.decay import Decay, kinds_note
-from memkit.display.names import names_of
+from memkit.display.views import names_of
 from memkit.errors import count_of
 from memkit.evaluation.evaluation import Task, known_mean
 from memkit.evaluation.metrics import parse_metrics

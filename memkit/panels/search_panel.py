@@ -17,9 +17,8 @@ import pyarrow.compute as pc
 
 from memkit.base.params import AsOf, Moment, Param, check_fitted
 from memkit.display.draw import table_of
-from memkit.display.names import names_of
 from memkit.display.sheet import sheet_of
-from memkit.display.views import IN_WORDS
+from memkit.display.views import IN_WORDS, names_of
 from memkit.errors import ParameterError, count_of, did_you_mean
 from memkit.evaluation.grid import at_query
 from memkit.panels.panel import QUERY, Action, Name, Panel, call_code, changed_values, fit_to, moment_of

@@ -13,26 +13,35 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.base.params import AsOf
+from memkit.base.params import AsOf, Moment
 from memkit.decay import Decay
+from memkit.display.sheet import titles_of
 from memkit.errors import ParameterError, count_of
-from memkit.plot.marks import COLOURS, FAINT, FAINTER, Axis, Bars, Dots, Line, Mark, Picture, Text, round_ticks
-from memkit.schemas import Floats, Ints
+from memkit.plot.marks import (
+    COLOURS,
+    FAINT,
+    FAINTER,
+    HIGH,
+    Axis,
+    Bars,
+    Dots,
+    Line,
+    Mark,
+    Picture,
+    Text,
+    round_ticks,
+    short,
+)
+from memkit.schemas import Floats, Ints, tuples_of
+from memkit.search.settings import STEPS
+from memkit.search.show import contributions as parts_of
+from memkit.search.steps.recall import ARMS
 from memkit.tables.age import BY_MONTH, UNDATED, factors
 
 if TYPE_CHECKING:
     from memkit.context import Context
-    from memkit.tables.corpus import Corpus
-from memkit.base.params import Moment
-from memkit.display.sheet import titles_of
-from memkit.plot.marks import HIGH, short
-from memkit.schemas import tuples_of
-from memkit.search.settings import STEPS
-from memkit.search.show import contributions as parts_of
-from memkit.search.steps.recall import ARMS
-
-if TYPE_CHECKING:
     from memkit.search.retriever import Retriever
+    from memkit.tables.corpus import Corpus
 
 
 _KINDS = 7

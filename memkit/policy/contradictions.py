@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.base.params import AsOf, Moment, describe, record_as_of
-from memkit.display.names import names_in
+from memkit.display.views import names_in
 from memkit.policy.dedup.near import lexical_pairs, word_sets
 from memkit.schemas import REPLACED, TIMESTAMP, Ints, Mask, kinds_where, result_schema
 from memkit.tables.age import expired, later

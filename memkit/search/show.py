@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 
 from memkit.base.duck import check_unicode
 from memkit.base.params import AsOf, check_column, check_fitted, describe, revision_of
-from memkit.display.names import names_of
 from memkit.display.sheet import likelihood
+from memkit.display.views import names_of
 from memkit.errors import ParameterError, QueryError, count_of, did_you_mean
 from memkit.schemas import WORDS, Floats, Ints, result_schema, tuples_of
 from memkit.search.ask import Queries, Settings

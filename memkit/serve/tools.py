@@ -8,8 +8,13 @@ from __future__ import annotations
 
 import functools
 import inspect
+import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+import os
+import re
+import stat
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
@@ -19,35 +24,27 @@ from typing_extensions import TypedDict  # schemas are made of it, and below Pyt
 
 from memkit.base.checked import without_surrogates
 from memkit.base.duck import literal
-from memkit.base.params import Zone
+from memkit.base.params import Zone, as_of_time
 from memkit.change.disk import Disk, check_path, written
+from memkit.change.draft import missing
 from memkit.change.facts import Saved
-from memkit.change.notes import note_hits, usual_folder
-from memkit.change.operations import missing
+from memkit.change.pages import note_hits, usual_folder
 from memkit.change.store import store
 from memkit.change.users import check_user
 from memkit.change.workspace import Live
 from memkit.display.sheet import answerability_note
-from memkit.errors import ParameterError, PolicyRefusal
+from memkit.errors import MemkitError, ParameterError, PolicyRefusal, refused
 from memkit.formats.disk.files import is_hidden
+from memkit.formats.disk.lock import CALLS, STATE, check_calls
 from memkit.formats.facts import TYPES
+from memkit.formats.spelling import plain
 from memkit.search.show import retold
+from memkit.tables.corpus import Corpus
+from memkit.text.secrets import mask
 
 if TYPE_CHECKING:
     from memkit.evaluation.profile import Profile
-import json
-import os
-import re
-import stat
-import threading
-from collections.abc import Iterator
 
-from memkit.base.params import as_of_time
-from memkit.errors import MemkitError, refused
-from memkit.formats.disk.lock import CALLS, STATE, check_calls
-from memkit.formats.spelling import plain
-from memkit.tables.corpus import Corpus
-from memkit.text.secrets import mask
 
 _HOME = "users"
 """Files below ``users/<name>/``, in any case, belong to that user, whatever user their memories name."""

@@ -54,10 +54,9 @@ from memkit.formats.registry import NAMES, check_named, name_of
 from memkit.formats.rows import Rows
 from memkit.schemas import TABLES
 from memkit.tables.commit import STATE, TEXT, is_bucketed
-from memkit.tables.database import Database, Derived, TextIndex
+from memkit.tables.database import Database, Derived, TextIndex, named_query
 from memkit.tables.kept import Kept
 from memkit.tables.lake import Writers, empty_reading, load, save
-from memkit.tables.named import named_query
 from memkit.tables.sandbox import TIMEOUT_S
 from memkit.tables.statement import as_table, with_ends
 
@@ -806,12 +805,13 @@ def exact_text(corpus: Corpus, path: str, data: bytes | None) -> str:
         Where it is not UTF-8.
     """
     reading = corpus._source()
-    if data is None or not _is_same(reading.files.get(path), reading.surveyed.get(path), data):
+    state, surveyed = reading.files.get(path), reading.surveyed.get(path)
+    if data is None:
+        is_same = False
+    elif isinstance(state, tuple):
+        is_same = digest_of(((len(data), 0, 0, 0), data)) == state[2]
+    else:
+        is_same = not isinstance(surveyed, tuple) or decode("", data).text == surveyed[1].text
+    if data is None or not is_same:
         raise StaleSourceError(f"{path}: it was changed since it was read. Read the folder again.", path)
     return utf8(path, data)
-
-
-def _is_same(state: object, surveyed: object, data: bytes) -> bool:
-    if isinstance(state, tuple):
-        return bool(digest_of(((len(data), 0, 0, 0), data)) == state[2])
-    return not isinstance(surveyed, tuple) or decode("", data).text == surveyed[1].text

@@ -310,7 +310,7 @@ class Annotator(Estimator):
             for name, relation in (relations | matches).items():
                 con.register(name, relation)
             columns = run(con, laid_out(self._statement(matches.keys())), tuple(self.adds), moment)
-        result, note = annotate(source, with_meanings(columns, self.adds)), self._note(source, relations["input"])
+        result, note = annotate(source, columns, self.adds), self._note(source, relations["input"])
         facts = {"memkit": "policy", "policy": type(self).__name__, "note": note, **revision_of(source)}
         return record_as_of(describe(result, **facts), moment)
 
@@ -575,12 +575,14 @@ def run(con: duckdb.DuckDBPyConnection, sql: str, columns: tuple[str, ...], mome
     return result.drop_columns("row")
 
 
-def annotate(source: pa.Table, added: pa.Table) -> pa.Table:
-    """`source` with the columns of `added`; a column of `source` with the same name is kept as ``given_…``.
+def annotate(source: pa.Table, added: pa.Table, meanings: Mapping[str, str]) -> pa.Table:
+    """`source` with the columns of `added`, and what each means in its field's metadata.
+
+    A column of `source` with the same name is kept as ``given_…``.
 
     Examples
     --------
-    >>> annotate(pa.table({"keep": [True]}), pa.table({"keep": [False]})).column_names
+    >>> annotate(pa.table({"keep": [True]}), pa.table({"keep": [False]}), {"keep": "stays"}).column_names
     ['given_keep', 'keep']
     """
     taken = set(source.column_names) | set(added.column_names)
@@ -593,11 +595,5 @@ def annotate(source: pa.Table, added: pa.Table) -> pa.Table:
         names.append(name)
     result = source.rename_columns(names)
     for named, column in zip(added.schema, added.columns, strict=True):
-        result = result.append_column(named, column)
+        result = result.append_column(named.with_metadata({"meaning": meanings[named.name]}), column)
     return result
-
-
-def with_meanings(table: pa.Table, meanings: dict[str, str]) -> pa.Table:
-    """`table` with each column's meaning in its field's metadata."""
-    fields = [field.with_metadata({"meaning": meanings[field.name]}) for field in table.schema]
-    return pa.table(table.columns, schema=pa.schema(fields))

@@ -31,7 +31,7 @@ from memkit.errors import MemkitError, MissingExtraError
 from memkit.formats import reader
 from memkit.index import cache, pairs, postings
 from memkit.index.encode import as_encoder
-from memkit.policy import replay
+from memkit.policy import pipeline
 from memkit.policy.dedup import near
 from memkit.tables.samples import write_files
 
@@ -44,7 +44,7 @@ PIECES = [
     (postings, "ROWS_A_TASK", 16),
     (near, "_BATCH_CHARS", 500),
     (pairs, "_BATCH", 1 << 13),
-    (replay, "ROWS_A_TASK", 32),
+    (pipeline, "ROWS_A_TASK", 32),
 ]
 """Pieces of work as small as the sample is; where they are cut is the same whoever does them."""
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 import memkit as mk
+from memkit.change.draft import Operations
 from memkit.change.facts import FactStore
 from memkit.change.index import IndexStore
-from memkit.change.notes import NoteStore
-from memkit.change.operations import Operations
+from memkit.change.pages import NoteStore
 from memkit.change.records import RecordStore
 from memkit.change.workspace import MemoryIndex, MemoryStorage
 from memkit.serve.tools import Tools

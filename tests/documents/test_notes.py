@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 import memkit as mk
-from memkit.change.notes import NoteStore
+from memkit.change.pages import NoteStore
 from memkit.cli.app import app
 from memkit.display.notebook import shown
 from memkit.errors import FormatError, MemkitError, NotFoundError, ParameterError

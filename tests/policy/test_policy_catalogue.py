@@ -15,8 +15,7 @@ import memkit
 from memkit import presets
 from memkit.errors import ParameterError
 from memkit.policy.base import POLICIES, policy_class, policy_names
-from memkit.policy.pipeline import Pipeline
-from memkit.policy.replay import replay
+from memkit.policy.pipeline import Pipeline, replay
 from memkit.tables.corpus import read
 from memkit.tables.samples import sample_data
 from memkit.tables.statement import Annotator

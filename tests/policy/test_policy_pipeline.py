@@ -20,9 +20,8 @@ from memkit.policy.classifier import Classifier
 from memkit.policy.dedup.deduplicator import Deduplicator
 from memkit.policy.expiry import Expiry
 from memkit.policy.index_standard import SplitPlan
-from memkit.policy.pipeline import Pipeline
+from memkit.policy.pipeline import Pipeline, forecast, replay
 from memkit.policy.quota import Quota
-from memkit.policy.replay import forecast, replay
 from memkit.schemas import TIMESTAMP, kinds_where
 
 AS_OF = "2026-03-01"

@@ -21,7 +21,7 @@ from memkit.display.notebook import shown
 from memkit.errors import ParameterError
 from memkit.schemas import TIMESTAMP
 from memkit.tables import database
-from memkit.tables.named import named_query
+from memkit.tables.database import named_query
 from memkit.tables.samples import sample_data, write_files
 
 # Those over a history are in tests/past/test_past_history.py: a folder alone has none.

@@ -12,7 +12,7 @@ from memkit.explore.digest.span import Span, with_memories
 from memkit.extend.showing import rows_of
 from memkit.formats.boxes import checklist_of
 from memkit.policy.contradictions import contradictions as contradictions_of
-from memkit.tables.named import TASK, unticked_sql
+from memkit.tables.database import TASK, unticked_sql
 
 _BOXES = f"""
 with now as (from {unticked_sql("now_boxes", "now_memories")}),

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from memkit.base.dates import DATE_WORDS
 from memkit.base.params import Moment, Reach, describe, estimator, param
-from memkit.display.names import names_in
+from memkit.display.views import names_in
 from memkit.documents import NEGATIONS, NUMBER_WORDS, cite
 from memkit.errors import NotFittedError, ParameterError, StaleIndexError
 from memkit.policy.base import VERDICT, Policy, needed

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from memkit.base.hashes import digest_of_rows
 from memkit.base.params import check_corpus
-from memkit.display.names import NAMED
+from memkit.display.views import NAMED
 from memkit.errors import count_of
 from memkit.index.cache import shared_cache
 from memkit.index.centre import scripts

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 
 from memkit.base.params import Estimator, Reach, estimator, param
-from memkit.display.names import day_of
+from memkit.display.views import day_of
 from memkit.documents import cite
 from memkit.schemas import KINDS as KINDS_OF_MEMORY
 from memkit.schemas import STALE_WEIGHT, Floats, Ints, Mask, check_kinds

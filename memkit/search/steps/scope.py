@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.base.params import Estimator, Moment, Reach, estimator, param, until_text
-from memkit.display.names import NAMED, day_of
+from memkit.display.views import NAMED, day_of
 from memkit.errors import ParameterError, QueryError, count_of
 from memkit.schemas import STALE_WEIGHT, Ints, Mask, kinds_where
 from memkit.search.fitted.chunks import take_rows
