@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import memkit as mk
-from memkit.formats.disk.encodings import LEAST_BYTES, encoding_of
+from memkit.formats.disk.encodings import LEAST_BYTES, encoding_of, guess_of
 from memkit.tables.samples import write_files
 from tests.test_growth import assert_grows_linearly
 
@@ -23,7 +23,8 @@ PAGE = """# Пул соединений
 На этой неделе дежурит Анна, на следующей Борис; телефон лежит в общей папке.
 """
 NAMES = {"cp1251": "windows-1251", "koi8-r": "koi8-r", "cp866": "cp866", "utf-16-le": "utf-16-le"}
-NAMES |= {"utf-16-be": "utf-16-be", "utf-16": "utf-16-le", "utf-32": "utf-32-le"}
+NAMES |= {"utf-16-be": "utf-16-be", "utf-16": "utf-16-le", "utf-32": "utf-32-le", "utf-32-be": "utf-32-be"}
+NAMES |= {"mac_cyrillic": "mac-cyrillic", "iso8859_5": "iso-8859-5"}
 
 
 @pytest.mark.quick
@@ -41,6 +42,52 @@ def test_a_file_is_read_in_the_encoding_that_is_sure(tmp_path: Path, subtests: p
             assert search.search("кто дежурит", k=1)["memory_id"][0].as_py().endswith("кто-дежурит")
             with pytest.raises(mk.MemkitError, match="no UTF-8"):
                 mk.store(tmp_path / encoding).workspace.append_to_memory("ещё", now="2026-03-01")
+
+
+LANGUAGES = {
+    "Αποφασίσαμε ότι το ημερολόγιο θα είναι στα ελληνικά. Η Άννα παραγγέλνει το φαγητό κάθε Παρασκευή.": {
+        "cp1253": "windows-1253",
+        "iso8859_7": "iso-8859-7",
+        "cp737": "utf-8",
+    },
+    "החלטנו שהיומן יהיה בעברית וכל מי שיש לו מפתח לחדר יכול לקרוא אותו. חנה מזמינה את הארוחה בכל יום שישי.": {
+        "cp1255": "windows-1255",
+        "cp862": "utf-8",
+    },
+    "قررنا أن تكون المذكرات باللغة العربية ويقرأها كل من لديه مفتاح الغرفة. آنا تطلب الغداء كل يوم جمعة.": {
+        "cp1256": "windows-1256",
+        "iso8859_6": "iso-8859-6",
+    },
+    "Сьогодні ми вирішили, що щоденник буде українською мовою; його читає кожен, хто має ключ від її кімнати.": {
+        "koi8-u": "koi8-u",
+        "mac_cyrillic": "mac-cyrillic",
+    },
+    "Zdecydowaliśmy, że dziennik będzie po polsku. Obiad zamawia Łucja w każdy piątek, żeby zdążyć na spółkę. " * 3: {
+        "cp1250": "utf-8",
+        "iso8859_2": "utf-8",
+    },
+    "Günlüğün Türkçe olmasına karar verdik; öğle yemeğini her cuma Ayşe ısmarlıyor, çünkü işi bu. " * 3: {
+        "cp1254": "utf-8",
+    },
+    "我们决定日记用中文写，有房间钥匙的人都可以读。每个星期五由安娜订午饭，下午再把账单交给财务。": {
+        "gbk": "utf-8",
+        "big5": "utf-8",
+    },
+    "日記は日本語で書くことにしました。部屋の鍵を持っている人は誰でも読めます。昼食は毎週金曜日に注文します。": {
+        "shift_jis": "utf-8",
+        "euc_jp": "utf-8",
+    },
+    "เราตัดสินใจว่าบันทึกประจำวันจะเป็นภาษาไทย และทุกคนที่มีกุญแจห้องสามารถอ่านได้": {"tis-620": "utf-8"},
+}
+
+
+def test_a_text_is_read_in_the_encoding_of_its_own_alphabet_or_in_none(subtests: pytest.Subtests) -> None:
+    for text, encodings in LANGUAGES.items():
+        for encoding, told in encodings.items():
+            with subtests.test(f"{encoding}: {text[:20]}"):
+                data = text.encode(encoding, "ignore")
+                assert encoding_of(data) == told
+                assert told == "utf-8" or data.decode(told) == data.decode(encoding)
 
 
 NOT_SURE = {
@@ -76,6 +123,9 @@ def test_the_encoding_of_a_huge_file_is_found_in_linear_time() -> None:
 
 
 def test_latin_letters_with_marks_are_not_shown_as_cyrillic(tmp_path: Path) -> None:
+    assert [guess_of("Η Άννα παραγγέλνει".encode("cp1253")), guess_of("我们决定日记".encode("gbk"))] == [
+        "windows-1252"
+    ] * 2
     texts = {"fr": "Déjà vu à l'hôtel, où Hélène prépare la crème.", "de": "Die Bäckerei öffnet früh, Käthe übt."}
     for name, text in texts.items():
         (tmp_path / f"{name}.md").write_bytes(text.encode("latin-1"))

@@ -1,8 +1,8 @@
 """In which encoding the bytes of a file are: UTF-8, what a mark says, or what is sure without one.
 
-A guess would store words that nobody wrote, so that only what is sure counts: of UTF-16 without a mark the place of its
-zeros, of the others what charset-normalizer says of a text that is long enough, where the text then reads as Cyrillic
-words do. What nobody is sure of is read as UTF-8.
+A guess would store words that nobody wrote, so that only what is sure counts: of UTF-16 and UTF-32 without a mark the
+place of their zeros, of the others what charset-normalizer says of a text that is long enough, where it then reads as
+words of that alphabet do. What nobody is sure of is read as UTF-8.
 """
 
 from __future__ import annotations
@@ -17,8 +17,22 @@ MARKS = {
     b"\xfe\xff": "utf-16-be",
 }
 """The marks of encodings, longer ones first: that of UTF-32 begins as that of UTF-16."""
-DETECTED = {"cp1251": "windows-1251", "koi8_r": "koi8-r", "cp866": "cp866"}
-"""The encodings that are told by a detector, by its names and by the usual ones."""
+DETECTED = {
+    "абвгдежзийклмнопрстуфхцчшщъыьэюяёіїєґўђјљњћџѓќѕ": {
+        "cp1251": "windows-1251",
+        "koi8_r": "koi8-r",
+        "koi8_u": "koi8-u",
+        "cp866": "cp866",
+        "mac_cyrillic": "mac-cyrillic",
+        "iso8859_5": "iso-8859-5",
+    },
+    "αβγδεζηθικλμνξοπρσςτυφχψωάέήίόύώϊϋΐΰ": {"cp1253": "windows-1253", "iso8859_7": "iso-8859-7"},
+    "אבגדהוזחטיךכלםמןנסעףפץצקרשת": {"cp1255": "windows-1255"},
+    "ءآأؤإئابةتثجحخدذرزسشصضطظعغـفقكلمنهوىيپچژگ": {"cp1256": "windows-1256", "iso8859_6": "iso-8859-6"},
+}
+"""Small letters of alphabets, and the encodings that a detector tells of each, by its names and by the usual ones."""
+OTHERS = ("cp1250", "cp1252", "cp1254", "cp874", "gb18030", "big5", "cp932", "cp949", "euc_jp")
+"""Encodings of texts that are none of those; that it is one of these is never sure."""
 LEAST_BYTES, SAMPLE_BYTES = 64, 2**16
 """Below so many bytes that are no ASCII a detector guesses; above it looks no further than so many."""
 LEAST_COHERENCE = 0.3
@@ -28,15 +42,10 @@ LEAST_ZEROS, LEAST_ALIKE = 0.1, 0.8
 MOST_UTF8, MOST_ODD = 0.1, 0.005
 """The most bytes that lie in lines of UTF-8, and the most signs that no such text has, by the number of its letters."""
 _ASCII = bytes(range(128))
-_SMALL = "абвгдежзийклмнопрстуфхцчшщъыьэюяёіїєґў"
-"""The letters of Russian, Ukrainian and Belarusian."""
-_LETTER = re.compile(f"[{_SMALL}{_SMALL.upper()}]")
-_ODD = re.compile(rf"[^\s\x20-\x7e{_SMALL}{_SMALL.upper()}«»„“”‘’…–—•·°§№©®™±×€]")
-"""What texts in these languages are not made of."""
+_SIGNS = r"\s\x20-\x7e«»„“”‘’…–—•·°§№©®™±×€"
+"""What texts are made of beside letters."""
 _HIGH = re.compile(rb"[A-Za-z]?[\x80-\xff]+[A-Za-z]?")
 _HIGH_BYTES = bytes(range(128, 256))
-_TURNED = re.compile(f"[{_SMALL}][{_SMALL.upper()}]")
-"""A capital behind a small letter, as a text has them that is read in the encoding of another."""
 
 
 def encoding_of(data: bytes) -> str:
@@ -61,8 +70,8 @@ def encoding_of(data: bytes) -> str:
 
 
 def guess_of(data: bytes) -> str:
-    """What bytes of which nothing is sure are shown as: Latin letters with marks stand among plain ones, Cyrillic ones
-    together.
+    """What bytes of which nothing is sure are shown as: Cyrillic ones where they read as its words, else Latin letters,
+    which with marks stand among plain ones.
 
     >>> [guess_of(text.encode(name)) for text, name in (("Ключ от кафе", "cp1251"), ("La clé du café", "latin-1"))]
     ['windows-1251', 'windows-1252']
@@ -70,21 +79,29 @@ def guess_of(data: bytes) -> str:
     runs = _HIGH.findall(data)
     n_among = sum(len(run.strip(_HIGH_BYTES)) > 0 for run in runs)
     n_apart = sum(len(run) > 1 and not run.strip(_HIGH_BYTES) for run in runs)
-    return "windows-1252" if n_among > n_apart else "windows-1251"
+    is_cyrillic = n_apart >= n_among and _letters_of(data.decode("cp1251", "replace"), next(iter(DETECTED)))
+    return "windows-1251" if is_cyrillic else "windows-1252"
 
 
 def _with_zeros(data: bytes) -> str | None:
-    """UTF-16 without a mark: its zeros are upper bytes alone, as of blanks and ends of lines."""
+    """UTF-16 without a mark: its zeros are upper bytes alone, as of blanks and ends of lines; UTF-32: all is text."""
+    for name in ("utf-32-le", "utf-32-be"):
+        if _is_text(data, name):
+            return name
     even, odd = data[::2], data[1::2]
     name, upper, lower = ("utf-16-be", even, odd) if even.count(0) > odd.count(0) else ("utf-16-le", odd, even)
     usual = sum(count for _, count in Counter(upper).most_common(2))
     if len(even) != len(odd) or lower.count(0) or min(upper.count(0) / LEAST_ZEROS, usual / LEAST_ALIKE) < len(upper):
         return None
+    return name if len(upper) > 1 and _is_text(data, name) else None
+
+
+def _is_text(data: bytes, name: str) -> bool:
     try:
         words = data.decode(name).split()
     except UnicodeDecodeError:
-        return None
-    return name if len(upper) > 1 and all(map(str.isprintable, words)) else None
+        return False
+    return all(map(str.isprintable, words))
 
 
 def _detected(data: bytes) -> str | None:
@@ -95,14 +112,29 @@ def _detected(data: bytes) -> str | None:
         return None
     from charset_normalizer import from_bytes  # 50 ms, which few folders need
 
-    best = from_bytes(sample, cp_isolation=[*DETECTED], enable_fallback=False).best()
-    if best is None or best.coherence < LEAST_COHERENCE:
-        return None
-    text = sample.decode(best.encoding, "replace")
-    letters = _LETTER.findall(text)
-    odd = len(_ODD.findall(text)) + len(_TURNED.findall(text))
-    is_real = odd <= MOST_ODD * len(letters) and 2 * sum(map(str.islower, letters)) >= len(letters)
-    return DETECTED.get(best.encoding) if is_real else None
+    names = [name for of_alphabet in DETECTED.values() for name in of_alphabet]
+    best = from_bytes(sample, cp_isolation=[*names, *OTHERS], enable_fallback=False).best()
+    for small, of_alphabet in DETECTED.items():
+        if best is not None and best.encoding in of_alphabet and best.coherence >= LEAST_COHERENCE:
+            told = {best.encoding: "", **of_alphabet}  # of near ones that read as many letters, the detector's own
+            n_letters = {name: _letters_of(sample.decode(name, "replace"), small) for name in told}
+            name = max(n_letters, key=lambda one: n_letters[one])
+            return of_alphabet[name] if n_letters[name] else None
+    return None
+
+
+def _letters_of(text: str, small: str) -> int:
+    """How many letters of an alphabet a text has; none where it is not made of its words.
+
+    Such a text has hardly another sign, and hardly a capital behind a small letter, as those have that are read in the
+    encoding of another.
+    """
+    great = small.upper()
+    letters = re.findall(f"[{small}{great}]", text)
+    odd = len(re.findall(f"[^{small}{great}{_SIGNS}]", text))
+    turned = len(re.findall(f"[{small}][{great}]", text)) if great != small else 0
+    is_real = odd + turned <= MOST_ODD * len(letters) and 2 * sum(one in small for one in letters) >= len(letters)
+    return len(letters) if is_real else 0
 
 
 def _not_ascii(data: bytes) -> int:
