@@ -39,13 +39,11 @@ LEAST_COHERENCE = 0.3
 """How much of the text a detector knows as that of a language, at least."""
 LEAST_ZEROS, LEAST_ALIKE = 0.1, 0.8
 """Of UTF-16 without a mark: the least share of characters whose upper byte is zero, and of the two most usual ones."""
-MOST_UTF8, MOST_ODD = 0.1, 0.005
+MOST_UTF8, MOST_ODD, MOST_GUESSED = 0.1, 0.005, 0.2
 """The most bytes that lie in lines of UTF-8, and the most signs that no such text has, by the number of its letters."""
 _ASCII = bytes(range(128))
 _SIGNS = r"\s\x20-\x7e«»„“”‘’…–—•·°§№©®™±×€"
 """What texts are made of beside letters."""
-_HIGH = re.compile(rb"[A-Za-z]?[\x80-\xff]+[A-Za-z]?")
-_HIGH_BYTES = bytes(range(128, 256))
 
 
 def encoding_of(data: bytes) -> str:
@@ -62,11 +60,7 @@ def encoding_of(data: bytes) -> str:
             return name
     if b"\0" in data:
         return _with_zeros(data) or "utf-8"
-    try:
-        data.decode("utf-8")
-    except UnicodeDecodeError:
-        return _detected(data) or "utf-8"
-    return "utf-8"
+    return "utf-8" if _decoded(data, "utf-8") is not None else _detected(data) or "utf-8"
 
 
 def guess_of(data: bytes) -> str:
@@ -76,11 +70,9 @@ def guess_of(data: bytes) -> str:
     >>> [guess_of(text.encode(name)) for text, name in (("Ключ от кафе", "cp1251"), ("La clé du café", "latin-1"))]
     ['windows-1251', 'windows-1252']
     """
-    runs = _HIGH.findall(data)
-    n_among = sum(len(run.strip(_HIGH_BYTES)) > 0 for run in runs)
-    n_apart = sum(len(run) > 1 and not run.strip(_HIGH_BYTES) for run in runs)
-    is_cyrillic = n_apart >= n_among and _letters_of(data.decode("cp1251", "replace"), next(iter(DETECTED)))
-    return "windows-1251" if is_cyrillic else "windows-1252"
+    text, small = data.decode("cp1251", "replace"), next(iter(DETECTED))
+    n_among = len(re.findall(f"(?i)[a-z][{small}]|[{small}][a-z]", text))
+    return "windows-1251" if 2 * n_among < _letters_of(text, small, MOST_GUESSED) else "windows-1252"
 
 
 def _with_zeros(data: bytes) -> str | None:
@@ -97,18 +89,23 @@ def _with_zeros(data: bytes) -> str | None:
 
 
 def _is_text(data: bytes, name: str) -> bool:
+    text = _decoded(data, name)
+    return text is not None and all(map(str.isprintable, text.split()))
+
+
+def _decoded(data: bytes, name: str) -> str | None:
     try:
-        words = data.decode(name).split()
+        return data.decode(name)
     except UnicodeDecodeError:
-        return False
-    return all(map(str.isprintable, words))
+        return None
 
 
 def _detected(data: bytes) -> str | None:
     """What a detector is sure of; nothing where lines of UTF-8 stand among the others."""
     sample = data[:SAMPLE_BYTES]
     count = _not_ascii(sample)
-    if count < LEAST_BYTES or MOST_UTF8 * count < sum(map(_not_ascii, filter(_is_utf8, sample.split(b"\n")))):
+    n_utf8 = sum(_not_ascii(line) for line in sample.split(b"\n") if _decoded(line, "utf-8") is not None)
+    if count < LEAST_BYTES or MOST_UTF8 * count < n_utf8:
         return None
     from charset_normalizer import from_bytes  # 50 ms, which few folders need
 
@@ -123,7 +120,7 @@ def _detected(data: bytes) -> str | None:
     return None
 
 
-def _letters_of(text: str, small: str) -> int:
+def _letters_of(text: str, small: str, most_odd: float = MOST_ODD) -> int:
     """How many letters of an alphabet a text has; none where it is not made of its words.
 
     Such a text has hardly another sign, and hardly a capital behind a small letter, as those have that are read in the
@@ -133,17 +130,11 @@ def _letters_of(text: str, small: str) -> int:
     letters = re.findall(f"[{small}{great}]", text)
     odd = len(re.findall(f"[^{small}{great}{_SIGNS}]", text))
     turned = len(re.findall(f"[{small}][{great}]", text)) if great != small else 0
-    is_real = odd + turned <= MOST_ODD * len(letters) and 2 * sum(one in small for one in letters) >= len(letters)
+    is_real = max(odd / most_odd, turned / MOST_ODD) <= len(letters) and 2 * sum(
+        one in small for one in letters
+    ) >= len(letters)
     return len(letters) if is_real else 0
 
 
 def _not_ascii(data: bytes) -> int:
     return len(data.translate(None, _ASCII))
-
-
-def _is_utf8(line: bytes) -> bool:
-    try:
-        line.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True
