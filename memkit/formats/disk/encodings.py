@@ -77,15 +77,12 @@ def guess_of(data: bytes) -> str:
 
 def _with_zeros(data: bytes) -> str | None:
     """UTF-16 without a mark: its zeros are upper bytes alone, as of blanks and ends of lines; UTF-32: all is text."""
-    for name in ("utf-32-le", "utf-32-be"):
-        if _is_text(data, name):
-            return name
     even, odd = data[::2], data[1::2]
     name, upper, lower = ("utf-16-be", even, odd) if even.count(0) > odd.count(0) else ("utf-16-le", odd, even)
     usual = sum(count for _, count in Counter(upper).most_common(2))
-    if len(even) != len(odd) or lower.count(0) or min(upper.count(0) / LEAST_ZEROS, usual / LEAST_ALIKE) < len(upper):
-        return None
-    return name if len(upper) > 1 and _is_text(data, name) else None
+    is_utf16 = len(even) == len(odd) > 1 and not lower.count(0)
+    is_utf16 = is_utf16 and min(upper.count(0) / LEAST_ZEROS, usual / LEAST_ALIKE) >= len(upper)
+    return next((one for one in ("utf-32-le", "utf-32-be", *[name] * is_utf16) if _is_text(data, one)), None)
 
 
 def _is_text(data: bytes, name: str) -> bool:
@@ -130,9 +127,8 @@ def _letters_of(text: str, small: str, most_odd: float = MOST_ODD) -> int:
     letters = re.findall(f"[{small}{great}]", text)
     odd = len(re.findall(f"[^{small}{great}{_SIGNS}]", text))
     turned = len(re.findall(f"[{small}][{great}]", text)) if great != small else 0
-    is_real = max(odd / most_odd, turned / MOST_ODD) <= len(letters) and 2 * sum(
-        one in small for one in letters
-    ) >= len(letters)
+    n_great = sum(one not in small for one in letters)
+    is_real = max(odd / most_odd, turned / MOST_ODD, 2 * n_great) <= len(letters)
     return len(letters) if is_real else 0
 
 
