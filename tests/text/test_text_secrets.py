@@ -350,16 +350,6 @@ def test_a_long_word_among_others_is_no_piece_of_a_key(text: str) -> None:
     assert find(text) == []
 
 
-@pytest.mark.parametrize(
-    "value", ["AQ.Ab8RN6Knot0a0real0key0at0all0", "ya29.a0AfHnot0a0real0key0at0all", "qz7.b.0not0a0real0key0at0all0"]
-)
-def test_a_named_value_with_a_dot_is_hidden_and_a_name_within_names_is_not(value: str) -> None:
-    assert value not in mask(f'"api_key": "{value}"')
-    text = '"api_key": settings.providers.gemini_2.api_key_of_the_user; gsk_of-the-year-2026-and-2027-too'
-    assert mask(text) == text
-    assert not find("key: 550e8400-e29b-41d4-a716-446655440000, token of 550e8400-e29b-41d4-a716-446655440000")
-
-
 DIGITS_AND_LETTERS = "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6"
 UUID_KEY = "0a1b2c3d-1111-4222-8333-444455556666"
 NAMED = {
@@ -372,6 +362,10 @@ NAMED = {
     "call it with ?token=abc.def1234567890&page=2": "abc.def1234567890",
     "токен: x7Gf2.kQ9aZz": "x7Gf2.kQ9aZz",
     "token=bm25s.tokenize.words": None,
+    '"api_key": "AQ.Ab8RN6Knot0a0real0key0at0all0"': "AQ.Ab8RN6Knot0a0real0key0at0all0",
+    '"api_key": "qz7.b.0not0a0real0key0at0all0"': "qz7.b.0not0a0real0key0at0all0",
+    '"api_key": settings.providers.gemini_2.api_key_of_the_user; gsk_of-the-year-2026-and-2027-too': None,
+    f"key: {UUID_KEY}, token of {UUID_KEY}": None,
     f"next_page id {UUID_KEY}": None,
     f"primary key: {UUID_KEY}": None,
     f"token of the page, {UUID_KEY}": None,
