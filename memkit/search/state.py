@@ -154,7 +154,7 @@ _NOTHING = (np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
 
 
 def _columns(table: pa.Table) -> tuple[Ints, Ints, Floats]:
-    query, row, score = (table[name].combine_chunks().to_numpy() for name in ("query", "row", "score"))
+    query, row, score = (table[name].to_numpy() for name in ("query", "row", "score"))
     finite = np.isfinite(score)
     if finite.all():
         return query, row, score

@@ -186,9 +186,8 @@ class Owners:
 
     def _says(self, row: int, title: frozenset[str]) -> bool:
         """Whether a text has the words of a title."""
-        text = self.texts[int(self.places[row])].as_py() or ""
-        letters = folded(text)  # a text without the letters of a word, as most are, need not be cut into words
-        return all(word in letters for word in title) and title <= _content(text)
+        letters = folded(self.texts[int(self.places[row])].as_py() or "")
+        return all(_has(letters, word) for word in title)
 
     def scopes(self, nodes: Ints, texts: pa.Array) -> Scopes:
         """The owners by which texts are compared; `nodes` is the text of each row, -1 for none."""
@@ -404,6 +403,22 @@ def words_of(title: str) -> frozenset[str]:
     ['казан', 'склад']
     """
     return _content(title.partition("\n")[0])
+
+
+def _has(letters: str, beginning: str) -> bool:
+    """Whether a folded text has a content word that is shortened to this; it is not cut into words, as most have none.
+
+    >>> _has("у склада", "склад"), _has("подскладе", "склад"), _has("в казань", "каз")
+    (True, False, False)
+    """
+    place = letters.find(beginning)
+    while place >= 0:
+        word = _WORD.match(letters, place)
+        is_whole = word is not None and not letters[place - 1 : place].isalnum()
+        if word is not None and is_whole and word[0][:_STEM] == beginning and word[0] not in FUNCTION_WORDS:
+            return True
+        place = letters.find(beginning, place + 1)
+    return False
 
 
 def _content(text: str) -> frozenset[str]:

@@ -155,15 +155,15 @@ def _in_places(facts: Facts, left: Ints, right: Ints) -> Mask:
     flags = np.zeros((len(left), len(FLAGS)), dtype=bool)
     places, texts = facts.places, facts.places.texts.__getitem__
     is_short = np.maximum(facts.lengths[left], facts.lengths[right]) <= _FACT_CHARS
-    short = np.flatnonzero(is_short)
-    said = facts.differences(left[short], right[short])
-    differs = np.logical_or.reduce(said, axis=1)
-    a, b = facts.whole(left[short]), facts.whole(right[short])
-    alike = places.dice(a[differs], b[differs], 0.0)
-    counts = np.flatnonzero(differs)[(alike == 0) | (alike >= _ALIKE_FACTS)]
-    flags[short[counts], :_VALUE] = said[counts]
-    open_ = ~flags[short].any(axis=1)
-    flags[short[open_], _VALUE] = facts.words.differ(a[open_], b[open_], texts)
+    if len(short := np.flatnonzero(is_short)):
+        said = facts.differences(left[short], right[short])
+        differs = np.logical_or.reduce(said, axis=1)
+        a, b = facts.whole(left[short]), facts.whole(right[short])
+        alike = places.dice(a[differs], b[differs], 0.0)
+        counts = np.flatnonzero(differs)[(alike == 0) | (alike >= _ALIKE_FACTS)]
+        flags[short[counts], :_VALUE] = said[counts]
+        open_ = ~flags[short].any(axis=1)
+        flags[short[open_], _VALUE] = facts.words.differ(a[open_], b[open_], texts)
     for some in _parts(facts.units, left, right, np.flatnonzero(~is_short), _MOST_PLACES):
         met = cells(facts.units(left[some]), facts.units(right[some]), _MOST_PLACES)
         chosen = _like_places(met, places.dice(met.left, met.right, _ALIKE))
@@ -218,7 +218,7 @@ def _parts(of: Callable[[Ints], list[Ints]], left: Ints, right: Ints, pairs: Int
         return
     n = np.array([min(len(a) * len(b), most) for a, b in zip(of(left[pairs]), of(right[pairs]), strict=True)])
     parts = np.split(pairs, np.flatnonzero(np.diff(np.cumsum(n) // _AT_ONCE)) + 1)
-    yield from bar("comparing texts", parts, leave=False)
+    yield from bar("comparing texts", parts, silent=len(parts) == 1, leave=False)
 
 
 def _like_places(met: Cells, alike: Floats) -> Ints:

@@ -23,6 +23,8 @@ from memkit.text.statements import Reader, Statement, pieces_of
 
 _STEM = 5
 _AT_ONCE = 200_000
+_FEW = 100
+"""So few texts are read before a bar would appear."""
 """Pairs of sets, or places of pairs of texts, that are compared at once."""
 _UNIT = re.compile(r"(?<=[.!?…;])\s+|\n+")
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
@@ -139,7 +141,8 @@ class Facts:
 
     def read(self, rows: Ints) -> None:
         """Cut texts into their places, each text once."""
-        for row in bar("reading texts", np.unique(rows[self.text[rows] < 0]).tolist(), leave=False):
+        new = np.unique(rows[self.text[rows] < 0]).tolist()
+        for row in bar("reading texts", new, silent=len(new) <= _FEW, leave=False):
             text = self.texts[row]
             number = self.text[row] = self._number(text)
             self.lengths[row] = len(text)
