@@ -12,11 +12,10 @@ import operator
 import re
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property, partial, reduce
+from functools import cached_property, reduce
 from pathlib import Path
 from threading import Lock
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -36,9 +35,9 @@ from memkit.scale.statistics import VECTOR, Statistics, counts_of, key_of, vecto
 from memkit.schemas import TABLES, Ints
 from memkit.search.ask import Ask
 from memkit.search.fitted.across import Vocabulary
-from memkit.search.fitted.chunks import places, take_rows
+from memkit.search.fitted.chunks import take_rows
 from memkit.search.fitted.context import AUTO
-from memkit.search.fitted.index import Answer, MemoryIndex, Reading, Searchable, build_as
+from memkit.search.fitted.index import Answer, MemoryIndex, Reading, Searchable, build_as, of_chunks
 from memkit.search.fitted.settings import Index
 from memkit.search.settings import QuerySettings
 from memkit.search.state import Candidates, merge
@@ -47,6 +46,7 @@ from memkit.search.steps.scope import Predicate, Scope, areas_of, make_scope, me
 from memkit.tables.commit import TOTALS
 from memkit.tables.corpus import Corpus
 from memkit.tables.untrusted import with_nulls
+from memkit.text.occurrences import ranges
 
 OPEN = 8
 """Most bucket indexes in memory; the least recently used is dropped first."""
@@ -54,57 +54,7 @@ AT_ONCE = 2_000_000
 """Most memories for one index in memory, for traces, sweeps and audits."""
 
 
-@dataclass
-class Part(MemoryIndex):
-    """An index of some memories with the statistics of all: a bucket, or the memories of candidates.
-
-    Attributes
-    ----------
-    lake : BucketIndex
-        The index over all buckets.
-    """
-
-    lake: BucketIndex = field(kw_only=True)
-
-    @property
-    def is_dated(self) -> bool:
-        """Whether any memory has a date, in any bucket."""
-        return self.lake.statistics.is_dated
-
-    @property
-    def is_whole(self) -> bool:
-        """False: `lake` has more memories."""
-        return False
-
-    @property
-    def is_steady(self) -> bool:
-        """False: the candidates here are not all candidates."""
-        return False
-
-    @cached_property
-    def conversations(self) -> None:
-        """None: a conversation without a user may lie in several buckets."""
-
-    @cached_property
-    def background(self) -> Ints:
-        """No rows: the arm of meaning has the sample of all."""
-        return np.empty(0, np.int64)
-
-    @property
-    def words(self) -> Any:
-        """The arm of words over the rows of this part."""
-        return self.lake.lexical(self, "bm25")
-
-    def spelled(self, term: str, sight: Sight) -> str:
-        """As over all memories, by the texts of this part."""
-        return super().spelled(term, Sight.over((self.words.postings_, None)))
-
-    def retrieve(self, *_: object) -> NoReturn:
-        """Raise, because a trace needs an index over all memories."""
-        raise MemkitError("a trace needs one index over all memories. Fit the Retriever to lake.whole().")
-
-
-_PartCandidates = tuple[Part, dict[str, pa.Table]]
+_PartCandidates = tuple[MemoryIndex, dict[str, pa.Table]]
 """A bucket's index, and what each arm found there."""
 
 
@@ -131,7 +81,7 @@ class BucketIndex:
         self.settings, self.names = settings, tuple(arms)
         self.statistics = self._collected()
         self._totals = {name: self.statistics.total(name) for name in self.statistics.lengths}
-        self._open: OrderedDict[int, Part] = OrderedDict()
+        self._open: OrderedDict[int, MemoryIndex] = OrderedDict()
         self._lock = Lock()
         self._vocabulary: Vocabulary | None = None
         self.arms: dict[str, Any] = dict.fromkeys(self.names)
@@ -162,19 +112,6 @@ class BucketIndex:
     def __str__(self) -> str:
         return f"{self.corpus!r}, {count_of(self.statistics.n_rows, 'chunk')}; arms: {', '.join(self.names)}"
 
-    @property
-    def digests(self) -> dict[str, Any]:
-        """Raise: a Retriever over buckets is not saved, but fitted to them again.
-
-        Raises
-        ------
-        MemkitError
-        """
-        raise MemkitError(
-            "Retriever.save: expected one index, as of lake.whole(). Got buckets: search.corpus_.save(folder) saves"
-            " their collection statistics in the lake's own folder, and a later fit to the lake loads them."
-        )
-
     @cached_property
     def whole(self) -> MemoryIndex:
         """One index over all memories, for traces, sweeps and audits.
@@ -193,7 +130,13 @@ class BucketIndex:
         whole.conversations = None  # as over the buckets
         return whole
 
-    def bucket(self, number: int) -> Part:
+    def _as_part(self, index: MemoryIndex) -> MemoryIndex:
+        """An index of some memories, which is told what is known of all; the arm of meaning has the sample of all."""
+        index.is_whole, index.is_dated, index.background = False, self.statistics.is_dated, np.empty(0, np.int64)
+        index.conversations = None  # one without a user may lie in several buckets
+        return index
+
+    def bucket(self, number: int) -> MemoryIndex:
         """The index of one bucket."""
         with self._lock:
             if number in self._open:
@@ -204,8 +147,8 @@ class BucketIndex:
                 self._open.popitem(last=False)
             return index
 
-    def _opened(self, corpus: Corpus) -> Part:
-        index = build_as(partial(Part, lake=self), corpus, self.settings)
+    def _opened(self, corpus: Corpus) -> MemoryIndex:
+        index = self._as_part(build_as(MemoryIndex, corpus, self.settings))
         for name in self.names if index.chunks.num_rows else ():
             index.arms[name] = self._dense(index) if name == VECTOR else self.lexical(index, name)
         return index
@@ -287,8 +230,8 @@ class BucketIndex:
         return Answer(small, Reading(ask, scope, weights, sight, nearest), candidates)
 
     def _retrieve(
-        self, ask: Ask, weights: dict[str, float], readings: Sequence[tuple[Part, Reading]]
-    ) -> tuple[Part, Candidates]:
+        self, ask: Ask, weights: dict[str, float], readings: Sequence[tuple[MemoryIndex, Reading]]
+    ) -> tuple[MemoryIndex, Candidates]:
         """The best of each arm over the buckets that have chunks, and a small index of their memories."""
         n = depth_of(ask.settings)
         parts: list[_PartCandidates] = []
@@ -296,7 +239,7 @@ class BucketIndex:
             arms = [ARMS[name] for name in weights]
             parts.append((index, {arm.name: arm.candidates(index, reading, n, reading.scope.allowed) for arm in arms}))
         best = _best_by_arm(parts, list(weights), n)
-        small, rows = self._small_index(parts, best)
+        small, rows = self._joined(parts, best)
         candidates = {
             name: table.select(["query", "score"]).append_column("row", [rows[name]]) for name, table in best.items()
         }
@@ -305,42 +248,49 @@ class BucketIndex:
         )
         return small, merge(candidates, small.chunks.num_rows, n, scale)
 
-    def _small_index(
+    def _joined(
         self, parts: Sequence[_PartCandidates], best: Mapping[str, pa.Table]
-    ) -> tuple[Part, dict[str, Ints]]:
-        """An index of the candidates' memories, and the row in it of each candidate."""
+    ) -> tuple[MemoryIndex, dict[str, Ints]]:
+        """The rows of the candidates' memories, of all parts, as one index; and the row in it of each candidate."""
+        if not parts:
+            return self._as_part(empty_index(self.settings)), {name: np.empty(0, np.int64) for name in best}
         positions = {name: (table["part"].to_numpy(), table["row"].to_numpy()) for name, table in best.items()}
-        chosen = [_memories_of(index, number, positions.values()) for number, (index, _) in enumerate(parts)]
-        tables = [rows_of(index, some) for (index, _), some in zip(parts, chosen, strict=True)]
-        memories = pa.concat_tables([TABLES["memories"].empty_table(), *tables], promote_options="default")
-        small = build_as(partial(Part, lake=self), Corpus({"memories": memories}), self.settings)
-        first = np.searchsorted(small.rows.memory, np.arange(memories.num_rows))
-        starts = [first[places(table["memory_id"], small.memories["memory_id"])] for table in tables]
-        rows = {name: np.empty(len(of_part), np.int64) for name, (of_part, _) in positions.items()}
-        vectors = None
-        for number, ((index, _), some, start) in enumerate(zip(parts, chosen, starts, strict=True)):
-            for name, (of_part, row) in positions.items():
-                of_this_part = row[of_part == number]
-                memory = index.rows.memory[of_this_part]
-                rows[name][of_part == number] = (
-                    start[np.searchsorted(some, memory)] + of_this_part - _first(index, memory)
-                )
-            if VECTOR in self.names:
-                arm = index.arms[VECTOR]
-                vectors = (
-                    np.zeros((small.chunks.num_rows, arm.vectors_.shape[1]), np.float32) if vectors is None else vectors
-                )
-                lengths = _first(index, some + 1) - _first(index, some)
-                within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-                vectors[np.repeat(start, lengths) + within] = arm.vectors_[
-                    np.repeat(_first(index, some), lengths) + within
-                ]
-        for name in self.names:
-            small.arms[name] = copy.copy(next((index.arms[name] for index, _ in parts), None))
-        if vectors is not None:
-            small.arms[VECTOR].vectors_ = vectors
-        self._vocabulary = small.vocabulary = self._vocabulary or small.vocabulary
-        return small, rows
+        indexes = [index for index, _ in parts]
+        chosen = [_memories_of(index, number, positions.values()) for number, index in enumerate(indexes)]
+        found = [rows_of(index, some) for index, some in zip(indexes, chosen, strict=True)]
+        memories = pa.concat_tables([TABLES["memories"].empty_table(), *found], promote_options="default")
+        by_id = pc.sort_indices(memories["memory_id"]).to_numpy()
+        rows = [_chunks_of(index, some) for index, some in zip(indexes, chosen, strict=True)]
+        ends = np.cumsum([0, *map(len, chosen)])
+        memory = [
+            end + np.searchsorted(some, index.rows.memory[row])
+            for index, some, row, end in zip(indexes, chosen, rows, ends[:-1].tolist(), strict=True)
+        ]
+        order = np.argsort(np.argsort(by_id)[np.concatenate(memory)], kind="stable")
+        table = pa.concat_tables([take_rows(index.table, row) for index, row in zip(indexes, rows, strict=True)])
+        memories = memories.take(pa.array(by_id)).combine_chunks()
+        table = take_rows(table.combine_chunks(), order)
+        joined = self._as_part(of_chunks(Corpus({"memories": memories}), self.settings, memories, table))
+        self._give_arms(joined, indexes, rows, order)
+        place, starts = np.argsort(order), np.cumsum([0, *map(len, rows)])
+        places_of = {name: np.empty(len(part), np.int64) for name, (part, _) in positions.items()}
+        for number, row in enumerate(rows):
+            for name, (part, found_rows) in positions.items():
+                is_its = part == number
+                places_of[name][is_its] = place[starts[number] + np.searchsorted(row, found_rows[is_its])]
+        return joined, places_of
+
+    def _give_arms(
+        self, joined: MemoryIndex, indexes: Sequence[MemoryIndex], rows: Sequence[Ints], order: Ints
+    ) -> None:
+        """Give an index of some rows of parts, in `order`, what steps ask of arms: scales, vectors, other words."""
+        joined.arms = {name: copy.copy(arm) for name, arm in indexes[0].arms.items()}
+        if VECTOR in self.names:
+            vectors = [index.arms[VECTOR].vectors_[row] for index, row in zip(indexes, rows, strict=True)]
+            joined.arms[VECTOR].vectors_ = np.concatenate(vectors)[order]
+        self._vocabulary = joined.vocabulary = self._vocabulary or joined.vocabulary
+        if joined.vocabulary is not None:
+            joined.arms["bm25"] = self.lexical(joined, "bm25")
 
 
 def _may_have_subquery(where: str) -> bool:
@@ -413,10 +363,11 @@ def _memories_of(index: MemoryIndex, number: int, positions: Iterable[tuple[Ints
     return np.unique(index.rows.memory[np.concatenate([np.empty(0, np.int64), *rows])]).astype(np.int64)
 
 
-def _first(index: MemoryIndex, memory: Ints) -> Ints:
-    """The first chunk of each of the memories; the one after the last chunk for what is beyond the last memory."""
+def _chunks_of(index: MemoryIndex, memory: Ints) -> Ints:
+    """The chunks of some memories, ascending."""
     of_chunk = index.rows.memory
-    return np.searchsorted(of_chunk, memory.astype(of_chunk.dtype))
+    first, last = (np.searchsorted(of_chunk, (memory + beyond).astype(of_chunk.dtype)) for beyond in (0, 1))
+    return ranges(first, last - first)
 
 
 def rows_of(index: MemoryIndex, memory: Ints) -> pa.Table:

@@ -21,7 +21,7 @@ from memkit.errors import ParameterError, QueryError, count_of, did_you_mean
 from memkit.schemas import WORDS, Floats, Ints, result_schema, tuples_of
 from memkit.search.ask import Queries, Settings
 from memkit.search.fitted.chunks import take_rows
-from memkit.search.fitted.index import Searchable
+from memkit.search.fitted.index import MemoryIndex, Searchable
 from memkit.search.question import Question, unranked
 from memkit.search.settings import STEPS
 from memkit.search.state import Candidates, Ranked
@@ -198,7 +198,7 @@ def idle_notes(settings: Settings, index: Searchable, names: Iterable[str] | Non
 
     There are none for buckets (shards), as only those that are needed are opened.
     """
-    if not getattr(index, "is_whole", False):
+    if not (isinstance(index, MemoryIndex) and index.is_whole):
         return []
     return list(dict.fromkeys(f"{text}." for text in settings.idle(index, names).values()))
 

@@ -16,7 +16,7 @@ from memkit.evaluation.pools import LabelledQueries, Pools, hits_of_both
 from memkit.panels.decay_panel import DecayPanel
 from memkit.panels.judge_panel import JudgePanel
 from memkit.panels.pinned import PinnedComparison
-from memkit.search import question
+from memkit.search import show
 from memkit.search.ask import as_queries
 from memkit.search.fitted.index import MemoryIndex
 from memkit.search.retriever import Retriever
@@ -243,7 +243,7 @@ def test_what_nobody_looks_at_is_not_cut(
     def cut(*_: Any) -> Any:
         raise AssertionError("a snippet was cut")
 
-    monkeypatch.setattr(question, "window", cut)
+    monkeypatch.setattr(show, "window", cut)
     other = search.with_params(vector_weight=0.9)
     mk.compare(search, other, *files["own"], as_of=DAY)
     mk.tune(search, *files["own"], {"vector_weight": [0.2]}, as_of=DAY)

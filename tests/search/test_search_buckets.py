@@ -18,7 +18,7 @@ import pytest
 import memkit as mk
 from memkit.cli.common import load
 from memkit.errors import FormatError, MemkitError, ParameterError
-from memkit.scale import buckets, split
+from memkit.scale import buckets
 from memkit.scale import index as fitted
 from memkit.search.fitted.settings import Index
 
@@ -324,7 +324,7 @@ def test_a_number_of_buckets_that_makes_no_sense_is_refused(tmp_path: Path) -> N
 
 
 def test_a_save_that_was_stopped_is_gone_on_with(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    corpus, real, written = mk.open(saved).whole(), split.save, list[str]()
+    corpus, real, written = mk.open(saved).whole(), buckets.save, list[str]()
 
     def save(*args: Any, stop_after: int = 1) -> None:
         if len(written) == stop_after:
@@ -333,12 +333,12 @@ def test_a_save_that_was_stopped_is_gone_on_with(saved: Path, monkeypatch: pytes
         real(*args)
 
     more = mk.from_table({"text": [f"чай {n}" for n in range(9)], "user_id": list("abcdefghi")})
-    monkeypatch.setattr(split, "save", save)
+    monkeypatch.setattr(buckets, "save", save)
     with pytest.raises(KeyboardInterrupt):
         more.save(saved, buckets=3)
     with pytest.raises(FormatError, match="an incomplete save"):
         mk.open(saved)
-    monkeypatch.setattr(split, "save", partial(save, stop_after=9))
+    monkeypatch.setattr(buckets, "save", partial(save, stop_after=9))
     more.save(saved, buckets=3)
     assert sorted(written) == ["bucket-00000", "bucket-00001", "bucket-00002"]
     assert mk.open(saved).memories.num_rows == 9

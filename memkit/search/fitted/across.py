@@ -231,7 +231,7 @@ def scores_across(
     rows = np.flatnonzero(is_known)
     if not len(rows) or index.vocabulary is None:
         return scores, is_other
-    arm = index.words
+    arm = index.arms["bm25"]
     by_meaning, by_sound = index.vocabulary.similar_terms, index.vocabulary.phonetic
     parts: list[tuple[Ints, Counter[str], int, Any, Sight]] = []
     for group in np.split(rows, group_starts(candidates.query[rows])[1:]):

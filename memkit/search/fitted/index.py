@@ -109,8 +109,6 @@ class Searchable(Protocol):
     @property
     def fingerprint(self) -> str | None: ...
     @property
-    def digests(self) -> dict[str, Any]: ...
-    @property
     def whole(self) -> MemoryIndex: ...
 
     encode_limit: int | None
@@ -163,6 +161,8 @@ class MemoryIndex:
         The arms that came from the corpus's lake.
     without : dict of str to tuple
         A cache: a search over the same corpus in which some memories lack a column, by that column, after their ids.
+    is_whole : bool
+        Whether `rows` are those of all memories that can be searched, and not of a part of them.
     """
 
     corpus: Corpus
@@ -184,6 +184,7 @@ class MemoryIndex:
     n_waiting: int = -1
     without: dict[str, tuple[pa.Array, Any]] = field(default_factory=dict, repr=False)
     saved: set[str] = field(default_factory=set)
+    is_whole: bool = True
 
     def __str__(self) -> str:
         arms = ", ".join(f"{a} ({self.fingerprint})" if a == "vector" else a for a in self.arms) or "none yet"
@@ -259,12 +260,7 @@ class MemoryIndex:
         arm: Arm = self.arms[name]
         return arm
 
-    @property
-    def words(self) -> Any:
-        """The arm of words."""
-        return self.arms["bm25"]
-
-    @property
+    @cached_property
     def is_dated(self) -> bool:
         """Whether any memory has a date."""
         return self.rows.has_dates
@@ -426,14 +422,9 @@ class MemoryIndex:
         return by_row[row]
 
     @property
-    def is_whole(self) -> bool:
-        """Whether `rows` are those of all memories that can be searched."""
-        return True
-
-    @property
     def is_steady(self) -> bool:
         """Whether the best n of each arm are the first of its best 2 n; approximate indexes do not promise it."""
-        return self.turns is None and all(arm.is_exact for arm in [*self.arms.values()])
+        return self.is_whole and self.turns is None and all(arm.is_exact for arm in [*self.arms.values()])
 
     @cached_property
     def vocabulary(self) -> Vocabulary | None:
@@ -463,7 +454,10 @@ class MemoryIndex:
 
     def spelled(self, term: str, sight: Sight) -> str:
         """A word in sight whose term it is; the term itself if there is none."""
-        rows = sight.rows(term)
+        rows: Any = sight.rows(term)
+        if not self.is_whole:  # whose rows are not those in sight
+            of_texts = terms_by(self.settings.analyzer).terms(self.texts.to_pylist())
+            rows = [row for row, terms in enumerate(of_texts) if term in terms]
         words = _WORDS.findall(self.texts[int(rows[0])].as_py().lower()) if len(rows) else []
         terms = terms_by(self.settings.analyzer).terms(words)
         return next((word for word, of_word in zip(words, terms, strict=True) if of_word == [term]), term)
@@ -536,10 +530,10 @@ def build_as(kind: Callable[..., Kind], corpus: Corpus, settings: Index, before:
         known = None
         chunker = partial(make_chunks, settings=settings)
         memories, table, former = refit.refit_tables(before, corpus_memories, order, chunker)
-    chunks, texts, own_texts = table.drop_columns(["littered", "searched", "own"]), table["searched"], table["own"]
     rows = make_rows(memories, table, former and (former[0].rows, *former[1:]))
-    absent = {} if settings.encoder is not None else {"vector": "encoder is None"}
-    index = kind(corpus, corpus_memories, settings, order, memories, chunks, texts, own_texts, rows, absent=absent)
+    index = kind(
+        corpus, corpus_memories, settings, order, memories, *_columns_of(table), rows, absent=_absent(settings)
+    )
     if former is not None:
         refit.take_over(index, *former[:2], PER_TEXT)
         index.former = former[:2]
@@ -547,3 +541,18 @@ def build_as(kind: Callable[..., Kind], corpus: Corpus, settings: Index, before:
         keys = np.array(known[_KEYS].to_pylist(), object)
         vars(index).update(keys=keys, digests=json.loads(known.schema.metadata[b"digests"]))
     return index
+
+
+def of_chunks(corpus: Corpus, settings: Index, memories: pa.Table, table: pa.Table) -> MemoryIndex:
+    """The index of `memories` that were cut before: both tables by memory_id, `table` as `make_chunks` makes it."""
+    order, rows, absent = np.arange(memories.num_rows), make_rows(memories, table), _absent(settings)
+    return MemoryIndex(corpus, memories, settings, order, memories, *_columns_of(table), rows, absent=absent)
+
+
+def _columns_of(table: pa.Table) -> tuple[pa.Table, pa.ChunkedArray, pa.ChunkedArray]:
+    """Of what `make_chunks` makes the chunks, the texts that are searched, and those that say what a duplicate is."""
+    return table.drop_columns(["littered", "searched", "own"]), table["searched"], table["own"]
+
+
+def _absent(settings: Index) -> dict[str, str]:
+    return {} if settings.encoder is not None else {"vector": "encoder is None"}

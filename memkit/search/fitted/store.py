@@ -54,8 +54,13 @@ def save_index(index: Searchable, params: Mapping[str, Any], folder: Path) -> No
     Raises
     ------
     MemkitError
-        If `folder` cannot be written, or another process is saving to it.
+        If `folder` cannot be written, another process is saving to it, or the index is over buckets (shards).
     """
+    if not isinstance(index, MemoryIndex):
+        raise MemkitError(
+            "Retriever.save: expected one index, as of lake.whole(). Got buckets: search.corpus_.save(folder) saves"
+            " their collection statistics in the lake's own folder, and a later fit to the lake loads them."
+        )
     fitted = index.settings.get_params(deep=False)
     encoder = fitted["encoder"]
     objects = [name for name in _NAMED if not isinstance(params[name], str | None)]
