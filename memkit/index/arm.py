@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from memkit.index.near_words import NOTHING, Nearest, Sight
-from memkit.schemas import Ints, Mask
+from memkit.index.near_words import Nearest, Sight
+from memkit.schemas import Ints
 
 
 class Abilities:
@@ -19,7 +19,8 @@ class Abilities:
     lends : bool
         Whether turns of a conversation lend each other what they are found by, with `candidates_in_turns`.
     spells : bool
-        Whether its terms are words, so that others may stand for one: its ``candidates`` take ``near``.
+        Whether its terms are words, so that others may stand for one: its ``candidates`` take ``near``, and
+        ``sight(visible)`` has the terms of these rows, or of all for None.
     """
 
     lends: ClassVar[bool] = False
@@ -33,10 +34,6 @@ class Abilities:
     def candidates_in_turns(self, *request: Any, **options: Any) -> pa.Table:
         """``candidates(queries, n, allowed, turns, lending)``: a turn also has a share of what turns around it have."""
         raise NotImplementedError
-
-    def sight(self, visible: Mask | None) -> Sight:
-        """The terms of the rows `visible`; None: of all."""
-        return NOTHING
 
     def near_terms(self, queries: Sequence[str], sight: Sight) -> Sequence[Nearest]:
         """For each query its words that no row in sight has, with the nearest term; empty if words are not read."""

@@ -59,10 +59,6 @@ class Sight:
         return rows if bits is None else rows[(bits[rows >> 3] >> (7 - (rows & 7)) & 1).astype(bool)]
 
 
-NOTHING = Sight(())
-"""No index."""
-
-
 Nearest: TypeAlias = Mapping[str, str]
 """For each word of a query that no text in sight has the nearest term in sight, if there is one."""
 

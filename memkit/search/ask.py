@@ -278,12 +278,7 @@ class Ask:
         scope = checked_scope(asked.get("scope"))
         return cls(queries, settings, k, asked.get("where"), moment, user_id, to_trace, scope)
 
-    @property
-    def texts(self) -> tuple[str, ...]:
-        """The texts of the queries."""
-        return self.queries.texts
-
     @cached_property
     def dated(self) -> tuple[str, ...]:
         """The texts with the dates that they name in place of times."""
-        return tuple(in_days(text, self.moment.instant.date()) for text in self.texts)
+        return tuple(in_days(text, self.moment.instant.date()) for text in self.queries.texts)

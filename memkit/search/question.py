@@ -129,7 +129,7 @@ class Question(Reading):
         return Pooled(
             self.index,
             candidates,
-            self.ask.texts,
+            self.queries.texts,
             np.full(size, naive(self.moment), "datetime64[us]"),
             np.full(size, "NaT" if until is None else naive(until), "datetime64[us]"),
             [self.sight] * size,

@@ -127,7 +127,7 @@ class Recall(Step):
         """What the arm is asked: texts, with dates in place of times where those are searched, or vectors."""
         # Where no dates are searched, memories may contain the words as such; a time in a memory is none of a question.
         dated = self.reads_dates and ask.settings.read_dates and index.is_dated and not ask.queries.without
-        return ask.dated if dated and "date" in index.settings.searched else ask.texts
+        return ask.dated if dated and "date" in index.settings.searched else ask.queries.texts
 
     def candidates(self, index: MemoryIndex, reading: Reading, n: int, allowed: Mask | None) -> pa.Table:
         """The best `n` chunks among those `allowed`: query, row and score.
@@ -204,7 +204,7 @@ class Meaning(Recall):
         return {}
 
     def queries(self, index: MemoryIndex, ask: Ask) -> Any:
-        return ask.texts if ask.queries.vectors is None else ask.queries.vectors
+        return ask.queries.texts if ask.queries.vectors is None else ask.queries.vectors
 
 
 class Letters(Recall):

@@ -103,7 +103,7 @@ FUTURE_KEPT = {"future": "keep"}
 def visible_memories(index: MemoryIndex, settings: QuerySettings, moment: Moment, user_id: str | None) -> Mask:
     """Which memories the user may see, of the user and of nobody, without those created after the moment."""
     visible = np.ones(index.memories.num_rows, bool) if user_id is None else seen_by(user_id, index.memories)
-    until = unseen_from(settings, moment)
+    until = moment.unseen(settings.future)
     return visible if until is None else visible & ~later(index.rows.created, until)
 
 
@@ -269,7 +269,7 @@ def make_scope(index: MemoryIndex, ask: Ask, where: Predicate, areas: frozenset[
         excluded.append(np.ones(len(ids), bool) if is_expired is None else ~is_expired)
     filtered = np.logical_or.reduce(excluded) if excluded else None
     expired = is_expired if how.expired == "hide" else None
-    until = unseen_from(how, moment)
+    until = moment.unseen(how.future)
     future = None if until is None else rows.future(until)
     gone = [mask for mask in (filtered, expired, future) if mask is not None]
     out = np.logical_or.reduce(gone) if gone else None
