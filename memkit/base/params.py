@@ -724,7 +724,7 @@ def _declare(cls: Any, declared: Mapping[str, Param]) -> None:
         if p.stands_for is not None:
             setattr(cls, name, _StandsFor(name, p.stands_for))
         elif p.of is not None:
-            setattr(cls, name, _Part(name, p.of))
+            setattr(cls, name, _PartParam(name, p.of))
         elif p.shares:
             setattr(cls, name, _Shared(p))
         elif p.default is not REQUIRED:
@@ -798,7 +798,7 @@ class _StandsFor:
         vars(owner)[self.name] = value
 
 
-class _Part:
+class _PartParam:
     """A parameter that is an estimator; where it was not given, one is made when it is first read, to be changed."""
 
     def __init__(self, name: str, kind: type[Estimator]) -> None:

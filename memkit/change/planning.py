@@ -336,7 +336,7 @@ _USUAL_TYPES = frozenset(("note", "memory", "page", *(name for format in FORMATS
 _INDEXES = frozenset(format.whole_index for format in FORMATS if format.whole_index)
 
 
-class _Rows:
+class _DraftRows:
     """The rows of a draft so far, by path and by what goes together."""
 
     def __init__(self, draft: Draft) -> None:
@@ -372,7 +372,7 @@ def finish_pages(draft: Draft, first: int) -> None:
     for row in draft.rows[first:]:
         if row["op"] == "delete" and row["path"].lower().endswith(MARKDOWN):
             fresh[row["path"]].append(row)
-    rows = _Rows(draft)
+    rows = _DraftRows(draft)
     going = sorted(path for path in fresh if rows.is_whole(path) or _is_left_hollow(draft, path, rows))
     if not going:
         return
@@ -390,7 +390,7 @@ def finish_pages(draft: Draft, first: int) -> None:
         _let_go(draft, path, cuts, rows)
 
 
-def _is_left_hollow(draft: Draft, path: str, rows: _Rows) -> bool:
+def _is_left_hollow(draft: Draft, path: str, rows: _DraftRows) -> bool:
     """Whether nothing but front matter, headings and signs is left of a page."""
     memories = draft.memories_in(path)
     if memories[0]["format"] != "workspace" or not _KEPT_EMPTY.isdisjoint(row["kind"] for row in memories):
@@ -428,7 +428,7 @@ class _Links:
         Paths of those that stay, with the reason; `settled` adds to it.
     """
 
-    def __init__(self, draft: Draft, rows: _Rows, going: Iterable[str], kept: dict[str, str]) -> None:
+    def __init__(self, draft: Draft, rows: _DraftRows, going: Iterable[str], kept: dict[str, str]) -> None:
         self.draft, self.rows, self.kept = draft, rows, kept
         self.going = [path for path in going if path not in kept]
         reading = draft.corpus._source()
@@ -498,7 +498,7 @@ def _indent(line: str) -> int:
     return len(line) - len(line.lstrip(" \t"))
 
 
-def _let_go(draft: Draft, path: str, cuts: Iterable[tuple[str, Splice]], rows: _Rows) -> None:
+def _let_go(draft: Draft, path: str, cuts: Iterable[tuple[str, Splice]], rows: _DraftRows) -> None:
     """Draft that the file goes, in place of its memories, and the lines of indexes with it."""
     removed = rows.of_path[path]
     group = next((row["together"] for row in removed if row.get("together")), path) if cuts else None

@@ -202,7 +202,7 @@ def askable(name: str, rows: list[dict[str, Any]]) -> Iterable[tuple[dict[str, A
 
 
 @dataclass(frozen=True)
-class _Page:
+class _AskedPage:
     """The memories of one page, and what it is called or says of itself."""
 
     rows: list[dict[str, Any]]
@@ -233,7 +233,7 @@ def _page_queries(corpus: Corpus, rows: list[dict[str, Any]], fields: list[str])
     for row in rows:
         if row["layout"] and row["path"]:
             by_path.setdefault(row["path"], []).append(row)
-    pages = {path: _Page(some) for path, some in by_path.items()}
+    pages = {path: _AskedPage(some) for path, some in by_path.items()}
     asking: dict[str, Callable[[], Iterable[tuple[str, str]]]] = {
         LINKS: lambda: _links(corpus, rows),
         HOOKS: lambda: _hooks(corpus, rows),

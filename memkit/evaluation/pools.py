@@ -207,7 +207,7 @@ def _first(run: pa.Table, depth: int) -> pa.Table:
     return run.filter(pa.array(np.arange(len(query)) - np.searchsorted(query, query) < depth))
 
 
-class Part(NamedTuple):
+class PoolPart(NamedTuple):
     """The candidates of the queries put to one index.
 
     Attributes
@@ -239,7 +239,7 @@ class Pools:
         self.index: Any = self.batches[0].search._index()
         self.settings = Settings.from_estimator(self.batches[0].search)
         self._answered: dict[_Scope, tuple[tuple[str, ...], int, list[Question]]] = {}
-        self._parts: dict[Any, list[Part]] = {}
+        self._parts: dict[Any, list[PoolPart]] = {}
 
     def serves(self, search: Any) -> bool:
         """Whether these candidates also serve `search`, which may differ from this search in its settings alone."""
@@ -343,7 +343,7 @@ class Pools:
             self.check(scope, weights)
         return pa.concat_tables(tables)
 
-    def parts(self, scope: _Scope, arms: tuple[str, ...], depth: int) -> list[Part]:
+    def parts(self, scope: _Scope, arms: tuple[str, ...], depth: int) -> list[PoolPart]:
         """The candidates of some arms within a depth, one part for each index; the last answer is cached."""
         key = (scope, arms, depth)
         if key not in self._parts:
@@ -354,7 +354,7 @@ class Pools:
             self._parts = {key: [self._part(scope, arms, depth, positions) for positions in by_index.values()]}
         return self._parts[key]
 
-    def _part(self, scope: _Scope, arms: tuple[str, ...], depth: int, positions: Sequence[int]) -> Part:
+    def _part(self, scope: _Scope, arms: tuple[str, ...], depth: int, positions: Sequence[int]) -> PoolPart:
         batches, questions = [self.batches[position] for position in positions], self._answered[scope][2]
         place = {name: position for position, name in enumerate(self.queries["query_id"].to_pylist())}
         number = [place[name] for batch in batches for name in batch.rows["query_id"].to_pylist()]
@@ -373,7 +373,7 @@ class Pools:
         moment, until = (np.concatenate([getattr(part, name) for part in pooled]) for name in ("moment", "until"))
         texts, sights = ([value for part in pooled for value in getattr(part, name)] for name in ("texts", "sights"))
         index = batches[0].search._index()
-        return Part(np.array(number, np.int64), Pooled(index, candidates, texts, moment, until, sights))
+        return PoolPart(np.array(number, np.int64), Pooled(index, candidates, texts, moment, until, sights))
 
 
 def _without_masks(question: Question) -> Question:

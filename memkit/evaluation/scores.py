@@ -25,7 +25,7 @@ from memkit.errors import ParameterError
 from memkit.evaluation.evaluation import CheckedTask
 from memkit.evaluation.grid import Setting
 from memkit.evaluation.metrics import OF_HITS, Judged, Labels, Metric
-from memkit.evaluation.pools import Part, Pools
+from memkit.evaluation.pools import PoolPart, Pools
 from memkit.evaluation.verdict import fingerprint
 from memkit.schemas import Floats, Ints, Mask
 from memkit.search.alike import NOWHERE
@@ -191,7 +191,7 @@ def _plans(pools: Pools, settings: Sequence[Setting]) -> list[Plan]:
     return [Plan.from_settings(key, keys) for key, keys in groups.items()]
 
 
-def _parts(pools: Pools, plan: Plan) -> list[Part]:
+def _parts(pools: Pools, plan: Plan) -> list[PoolPart]:
     return pools.parts(plan.scope, plan.arms, plan.depth)
 
 
@@ -210,7 +210,7 @@ def _scores_by_unit(
     name: str,
     make_scorer: Callable[[], Scorer],
     plan: Plan,
-    part: Part,
+    part: PoolPart,
     n_jobs: int | None,
     checkpoint: Checkpoint | None,
 ) -> Iterator[tuple[slice, Floats, Ints]]:
@@ -269,7 +269,7 @@ def _units(n_queries: int, n_settings: int) -> list[slice]:
     return [slice(start, min(start + size, n_queries)) for start in range(0, n_queries, size)]
 
 
-def _decays(part: Part, plan: Plan) -> bool:
+def _decays(part: PoolPart, plan: Plan) -> bool:
     rows, pooled = part.pooled.index.rows, part.pooled
     age = ages(rows.dated[pooled.memory], pooled.moment[pooled.candidates.query])
     place = next(number for number, step in enumerate(STEPS.ranking) if isinstance(step, Decay))
@@ -339,7 +339,7 @@ class Scorer:
         metrics: Sequence[Metric],
         depth: int,
         plan: Plan,
-        part: Part,
+        part: PoolPart,
     ) -> None:
         pooled = replace(part.pooled, hit=plan.hit)
         candidates, index = pooled.candidates, pooled.index

@@ -77,7 +77,7 @@ class MapSettings(Estimator):
 
 
 @dataclass(frozen=True)
-class Answer:
+class MapAnswer:
     """What is chosen on a map.
 
     Attributes
@@ -306,7 +306,7 @@ class MapPanel(Panel):
         lasso = values.pop(_LASSO)
         return (tuple(state[QUERY].get(name) for name in self.query_names), tuple(values.items()), lasso)
 
-    def _answer(self, state: State) -> Answer:
+    def _answer(self, state: State) -> MapAnswer:
         layout, values, query = self._laid_out(state), state[self.section], state[QUERY]
         groups = self._coloured(state, layout)
         ids, corpus = layout.memories["memory_id"], self._corpora[values["projection"]]
@@ -328,9 +328,9 @@ class MapPanel(Panel):
         order = np.arange(len(ids)) if chosen is None else np.flatnonzero(chosen)
         if hits is not None and chosen is not None:
             order = hits[chosen[hits]]
-        return Answer(layout, groups, chosen, order, corpus)
+        return MapAnswer(layout, groups, chosen, order, corpus)
 
-    def _picture(self, answer: Answer) -> Picture:
+    def _picture(self, answer: MapAnswer) -> Picture:
         color = self.session.state[self.section]["color"]
         return places_of(answer.layout, answer.groups, color, answer.chosen, _DRAWN)
 
@@ -352,7 +352,7 @@ class MapPanel(Panel):
             asked["memory_ids"] = ids
         return f"{call_code('mk.panels.map', search, **asked, **set_values, **made, **self._dated(state))}.result"
 
-    def _status(self, answer: Answer) -> str:
+    def _status(self, answer: MapAnswer) -> str:
         n = len(answer.layout.points)
         words = count_of(n, "memory")
         if answer.chosen is not None:
@@ -383,14 +383,14 @@ class MapPanel(Panel):
         """The first row of the page, which exists."""
         return self._first_row if self._first_row < len(self.answer.order) else 0
 
-    def _page_rows(self, answer: Answer) -> pa.Table:
+    def _page_rows(self, answer: MapAnswer) -> pa.Table:
         start = self._shown_from()
         return answer.layout.memories.take(pa.array(answer.order[start : start + _PAGE]))
 
-    def _read(self, answer: Answer) -> Iterator[str]:
+    def _read(self, answer: MapAnswer) -> Iterator[str]:
         yield from (text or "" for text in self._page_rows(answer)["text"].to_pylist())
 
-    def _strip(self, answer: Answer) -> str:
+    def _strip(self, answer: MapAnswer) -> str:
         groups, now = answer.groups, self.values["group"]
         rows = [
             (f"group:{code}", name, colour, f"{count:,}", name == now)
@@ -399,7 +399,7 @@ class MapPanel(Panel):
         ]
         return legend(f"colours by {self.values['color']}; Enter chooses a group", rows)
 
-    def _body(self, answer: Answer) -> str:
+    def _body(self, answer: MapAnswer) -> str:
         rows, start = self._page_rows(answer), self._shown_from()
         if not rows.num_rows:
             return paragraph("No memory is chosen." if len(answer.layout.points) else "No memory has text.")

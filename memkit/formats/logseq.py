@@ -67,7 +67,7 @@ def head_of(text: str) -> FrontMatter | None:
     return FrontMatter(fields, min(offset, len(text)), line + 1, syntax="Logseq") if fields else None
 
 
-class _Page(Page):
+class _LogseqPage(Page):
     """A page or a journal."""
 
     def __init__(self, file: File, rows: Rows, kind: str) -> None:
@@ -142,7 +142,7 @@ def survey(folder: Folder) -> Survey:
 
 def parse(file: File, rows: Rows) -> None:
     """One page to its rows."""
-    page = _Page(
+    page = _LogseqPage(
         _File(file.source, file.role, file.beside, file.zone, file.json), rows, str(file.finding("logseq") or "page")
     )
     if page.front is None and not _WORD.search(page.body):  # the app begins each page with an empty block

@@ -38,7 +38,7 @@ _STALE = "stale@10"
 
 
 @dataclass(frozen=True)
-class Answer:
+class DecayAnswer:
     """Each memory with its age and factor on a day, and the age at which the next ones fade."""
 
     table: pa.Table
@@ -118,7 +118,7 @@ class DecayPanel(Panel):
     def _decay(self, state: State) -> Decay:
         return Decay(**{name: state[self.section][name] for name in _OWN})
 
-    def _answer(self, state: State) -> Answer:
+    def _answer(self, state: State) -> DecayAnswer:
         decay, moment = self._decay(state), self._moment(state)
         key = decay.decay_kinds, moment
         if self.session.is_moving and self._judged is not None and self._judged[0] == key:
@@ -126,9 +126,9 @@ class DecayPanel(Panel):
         else:
             table = decay.transform(self.search.corpus_, as_of=moment)
             self._judged = key, table
-        return Answer(table, decay, moment.instant, _fades_at(decay))
+        return DecayAnswer(table, decay, moment.instant, _fades_at(decay))
 
-    def _picture(self, answer: Answer) -> Picture:
+    def _picture(self, answer: DecayAnswer) -> Picture:
         return ages(answer.table, answer.decay, MARKS // 2)  # a dot and a stroke each
 
     def _code(self, state: State) -> str:
@@ -140,7 +140,7 @@ class DecayPanel(Panel):
     def _press(self, action: str) -> None:
         self.set(decay_kinds=("*",))
 
-    def _decaying(self, answer: Answer) -> bool:
+    def _decaying(self, answer: DecayAnswer) -> bool:
         """Whether any memory decays, by the form, its date, its kind and its importance."""
         return answer.decay.decay != "none" and answer.table["note"].null_count > 0
 
@@ -151,11 +151,11 @@ class DecayPanel(Panel):
         is_idle = answer.decay.decay != "none" and not self._decaying(answer)
         return super().notes | ({"decay_days": self._nothing_decays(answer)} if is_idle else {})
 
-    def _nothing_decays(self, answer: Answer) -> str:
+    def _nothing_decays(self, answer: DecayAnswer) -> str:
         reach = answer.decay.reach("decay_days", self.search.corpus_.memories)
         return "Nothing decays yet: all that may is dated later." if reach and reach.count else f"{reach}."
 
-    def _status(self, answer: Answer) -> str:
+    def _status(self, answer: DecayAnswer) -> str:
         if not self._decaying(answer):
             return self._nothing_decays(answer)
         factor = answer.table["factor"].to_numpy()
@@ -175,7 +175,7 @@ class DecayPanel(Panel):
         share = known_mean(scores_of(pools, task, Measure(parse_metrics(_STALE), 10), [setting])[0][0, 0])
         return float("nan") if share is None else share
 
-    def _body(self, answer: Answer) -> str:
+    def _body(self, answer: DecayAnswer) -> str:
         """The memories whose factor falls below 5 % next, and when."""
         if not answer.table.num_rows:
             return paragraph("The corpus holds no memories.")
@@ -214,7 +214,7 @@ class DecayPanel(Panel):
             self._cached_elsewhere = memories, paragraph(kinds_note(memories))
         return self._cached_elsewhere[1]
 
-    def _exempt(self, answer: Answer) -> str:
+    def _exempt(self, answer: DecayAnswer) -> str:
         """A sentence on the memories whose factor stays 1, by their kind or importance."""
         n = pc.sum(pc.equal(answer.table["note"], "exempt")).as_py() or 0
         subject = count_of(n, "memory keeps", "memories keep")

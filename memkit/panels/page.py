@@ -1,4 +1,6 @@
-"""`Page`: a panel in the browser. Controls, picture and table are native elements, so that each has a name and keys."""
+"""`PanelPage`: a panel in the browser, of native elements, so that each control has a name and keys; and `Card`, the
+same as widgets of ipywidgets, for layouts of one's own and where the page cannot be loaded.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,7 @@ class Linked(traitlets.TraitType[Any, Any]):
         return page.drawn[name]  # a change is drawn before `set` returns
 
 
-class Page(anywidget.AnyWidget):
+class PanelPage(anywidget.AnyWidget):
     """What the browser shows of a panel, and what it sends back.
 
     Each parameter that is a number, a word or true and false is a trait too, of the parameter's name and kept in step
@@ -209,9 +211,9 @@ class Displayed:
         return ()
 
     @cached_property
-    def view(self) -> Page:
+    def view(self) -> PanelPage:
         """The widget, for a notebook."""
-        return Page(self)
+        return PanelPage(self)
 
     def widgets(self) -> Any:
         """The panel as widgets of ipywidgets, for layouts of one's own and where the page cannot be loaded.
@@ -253,7 +255,7 @@ class Card(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
 
     Parameters
     ----------
-    page : Page
+    page : PanelPage
 
     Attributes
     ----------
@@ -273,7 +275,7 @@ class Card(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
     (1, True, 10)
     """
 
-    def __init__(self, page: Page) -> None:
+    def __init__(self, page: PanelPage) -> None:
         self.page = page
         names = ("summary", "error", "notes", "strip", "picture", "code", "body")
         self.summary, self.error, self.notes, self.strip, self.picture, self.code, self.body = self._parts = [

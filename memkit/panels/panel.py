@@ -1,4 +1,4 @@
-"""`Panel`: the base class of panels, in plain Python; `page` and `cards` show one in the browser."""
+"""`Panel`: the base class of panels, in plain Python; `page` shows one in the browser."""
 
 from __future__ import annotations
 

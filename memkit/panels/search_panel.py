@@ -46,7 +46,7 @@ _HEADINGS = re.compile(r"^ {0,3}#{1,6}(?:[ \t].*)?$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
-class Answer:
+class SearchAnswer:
     """The hits of a setting, and what belongs to them.
 
     Attributes
@@ -215,7 +215,7 @@ class SearchPanel(Panel):
                 return name
         return words
 
-    def _answer(self, state: State) -> Answer:
+    def _answer(self, state: State) -> SearchAnswer:
         name = state[QUERY]["memory_id"]
         if name:
             self.search.with_params(**at_query(state[self.section]))  # a wrong value is refused before all else
@@ -227,7 +227,9 @@ class SearchPanel(Panel):
         if state[PINNED]:
             pinned = self._make_question(state, state[PINNED], self._refits.get(state[PINNED]))
         question = self._make_question(state, live, self._fit)
-        return Answer(hits_table(question), question, pinned, lambda other: explained(other, name) if name else "")
+        return SearchAnswer(
+            hits_table(question), question, pinned, lambda other: explained(other, name) if name else ""
+        )
 
     def _check_known(self, name: str) -> None:
         memories = self.search.corpus_.memories["memory_id"]
@@ -285,7 +287,7 @@ class SearchPanel(Panel):
         weights = question.index.weights(question.settings)
         return {f"{arm}_weight": weights.get(arm, 0.0) for arm in ARMS if values[f"{arm}_weight"] is None}
 
-    def _picture(self, answer: Answer) -> Picture:
+    def _picture(self, answer: SearchAnswer) -> Picture:
         return contributions(answer.trace, _DRAWN)
 
     def _code(self, state: State) -> str:
@@ -312,7 +314,7 @@ class SearchPanel(Panel):
             changes["index"] = Name(call_code("mk.Index", **of_index))
         return f"{call_code('mk.Retriever', **changes)}.{call_code('fit', self._corpus_name(self.search))}"
 
-    def _status(self, answer: Answer) -> str:
+    def _status(self, answer: SearchAnswer) -> str:
         running = [self._refits.running.rstrip(".")] if self._refits.running else []
         words = Counter(answer.trace["disposition"].to_pylist())
         hits = count_of(answer.table.num_rows, "hit")
@@ -328,7 +330,7 @@ class SearchPanel(Panel):
             ]
         )
 
-    def _undated(self, answer: Answer) -> list[int]:
+    def _undated(self, answer: SearchAnswer) -> list[int]:
         """The ranks of hits that have no date, so that they do not decay."""
         hits = answer.table
         rows = self._rows_of(hits["memory_id"]).select(["memory_id", "updated_at", "created_at"])
@@ -372,7 +374,7 @@ class SearchPanel(Panel):
             return None
         return self.against.strip(self._fitted_values(state[self.section]), state[PINNED])
 
-    def _strip(self, answer: Answer) -> str:
+    def _strip(self, answer: SearchAnswer) -> str:
         state = self.session.state
         if self.against is None:
             return ""
@@ -380,14 +382,14 @@ class SearchPanel(Panel):
 
     # What is below the picture.
 
-    def _body(self, answer: Answer) -> str:
+    def _body(self, answer: SearchAnswer) -> str:
         why, name = self._explained(answer), self.session.state[QUERY]["memory_id"]
         below = {f"memory:{name}": why} if why else {}
         hits, suppressed = self._hits(answer, below), self._suppressed(answer, below)
         is_in_a_row = bool(why) and (why in hits or why in suppressed)
         return "".join(["" if is_in_a_row else why, self._compared(answer), hits, suppressed])
 
-    def _explained(self, answer: Answer) -> str:
+    def _explained(self, answer: SearchAnswer) -> str:
         """Why the memory named is a hit or not; while a slider moves, the last such text."""
         if not self.session.is_moving:
             name = self.session.state[QUERY]["memory_id"]
@@ -398,7 +400,7 @@ class SearchPanel(Panel):
         )
         return f'<div class="mk mkwhy">{paragraphs}</div>' if paragraphs else ""
 
-    def _compared(self, answer: Answer) -> str:
+    def _compared(self, answer: SearchAnswer) -> str:
         """The ranks of the hits under both settings."""
         if answer.pinned is None:
             return ""
@@ -410,7 +412,7 @@ class SearchPanel(Panel):
         now: list[str] = answer.table["memory_id"].to_pylist()
         return flow(before, now, self._titles([*before, *now]))
 
-    def _hits(self, answer: Answer, below: Mapping[str, str]) -> str:
+    def _hits(self, answer: SearchAnswer, below: Mapping[str, str]) -> str:
         sheet = sheet_of(answer.table, max(1, answer.table.num_rows))
         if not answer.table.num_rows:
             note = (answer.table.schema.metadata or {}).get(b"note", b"").decode()
@@ -445,7 +447,7 @@ class SearchPanel(Panel):
         names = names_of(memories.filter(pc.is_in(memories["memory_id"], pa.array(ids, pa.string()))))
         return {memory_id: names[memory_id][0] or memory_id if memory_id in names else memory_id for memory_id in ids}
 
-    def _suppressed(self, answer: Answer, below: Mapping[str, str]) -> str:
+    def _suppressed(self, answer: SearchAnswer, below: Mapping[str, str]) -> str:
         """How many candidates each stage dropped, and the best of them; Enter explains one."""
         trace = answer.trace if self.session.is_moving else answer.every
         counts = Counter(trace["disposition"].to_pylist())

@@ -59,7 +59,7 @@ _DAY = 86_400.0
 
 
 @dataclass(frozen=True)
-class Rows:
+class ShownRows:
     """The rows that the filter leaves, in order, of which one page is shown.
 
     Attributes
@@ -256,7 +256,7 @@ class TablePanel(Panel):
         self._orders.move_to_end(key)
         return self._orders[key]
 
-    def _answer(self, state: State) -> Rows:
+    def _answer(self, state: State) -> ShownRows:
         values = state[_SECTION]
         n = len(self._matching(values["filter"]))
         pages = max(1, -(-n // self.rows))
@@ -265,7 +265,7 @@ class TablePanel(Panel):
         last = first + self.rows
         positions = self._order(values, last if last <= _TOP else None)[first:last]
         shown = begun(_worded(self.data.take(positions)))
-        return Rows(
+        return ShownRows(
             shown, positions.tolist(), n, first, page, pages, lambda: self.data.take(self._order(state[_SECTION]))
         )
 
@@ -277,7 +277,7 @@ class TablePanel(Panel):
         chosen = {name: values[name] for name in ("filter", "sort", "descending") if values[name]}
         return f"{call_code('mk.panels.table', self._name(self._given, 'data'), **chosen)}.result"
 
-    def _status(self, answer: Rows) -> str:
+    def _status(self, answer: ShownRows) -> str:
         n, total = answer.n, self.data.num_rows
         count = ("" if n == total else f"{n:,} of ") + count_of(total, "row")
         if not n:
@@ -307,11 +307,11 @@ class TablePanel(Panel):
 
     # What is shown.
 
-    def _read(self, answer: Rows) -> Iterator[str]:
+    def _read(self, answer: ShownRows) -> Iterator[str]:
         yield from texts_in(answer.shown.to_pylist())
         yield from self._names
 
-    def _body(self, answer: Rows) -> str:
+    def _body(self, answer: ShownRows) -> str:
         values = self.session.state[_SECTION]
         names = [self._names[column] for column in self._filled]
         sides = [' class="n"' if _is_number(self.data.schema.field(column).type) else "" for column in self._filled]
@@ -354,7 +354,7 @@ class TablePanel(Panel):
         lines = "".join(f"<dt>{html.escape(visible(name))}</dt><dd>{html.escape(cell)}</dd>" for name, cell in pairs)
         return f'<tr><td colspan="{width}"><dl class="mkwhole">{lines}</dl></td></tr>'
 
-    def _picture(self, answer: Rows) -> Picture:
+    def _picture(self, answer: ShownRows) -> Picture:
         values = self.session.state[_SECTION]
         key = repr((values["column"], self._filter_sql(values["filter"])))
         if self._histogram[0] != key:
@@ -444,7 +444,7 @@ def _is_moment(kind: pa.DataType) -> bool:
 # What stands over the rows.
 
 
-def _place(answer: Rows) -> str:
+def _place(answer: ShownRows) -> str:
     last = answer.first + answer.shown.num_rows
     return f"page {answer.page:,} of {answer.pages:,}, rows {min(answer.first + 1, last):,} to {last:,}"
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import memkit as mk
 from memkit.errors import ChangeRefusedError
-from memkit.formats.syntax.yaml import Part
+from memkit.formats.syntax.yaml import YamlPart
 from memkit.tables.samples import write_files
 
 FAULTS = {
@@ -128,7 +128,7 @@ lines = st.sampled_from(
 @example(["---", "...", "# x"], True)
 def test_the_parts_of_a_text_are_its_lines_and_each_says_something(given_lines: list[str], ends: bool) -> None:
     text = "\n".join(given_lines) + "\n" * ends
-    parts = [inner for part in Part(text).cut() for inner in part.cut()]
+    parts = [inner for part in YamlPart(text).cut() for inner in part.cut()]
     assert "".join(part.text for part in parts) == text
     assert [part.above for part in parts] == ["".join(p.text for p in parts[:n]).count("\n") for n in range(len(parts))]
     for part in parts:

@@ -93,7 +93,7 @@ def _texts(value: object) -> Iterator[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Page:
+class _LinkedPage:
     """A page that links may lead to: its first memory, its names besides its path, its kind and its layout."""
 
     memory_id: str
@@ -111,7 +111,7 @@ class _Pages:
     ----------
     told : pyarrow.Table
         What is known of each page; where it is the same again, every link leads to where it did.
-    pages : dict of str to _Page
+    pages : dict of str to _LinkedPage
     paths : dict of str to str
         By path without ending.
     indexed : set of str
@@ -122,7 +122,7 @@ class _Pages:
         self.told = told
         ids, paths, *rest = (told[name].to_pylist() for name in told.column_names)
         rows = zip(ids, *rest, strict=True)
-        self.pages = {path: _Page(*row) for path, row in zip(paths, rows, strict=True)}
+        self.pages = {path: _LinkedPage(*row) for path, row in zip(paths, rows, strict=True)}
         self.paths: dict[str, str] = {}
         self.indexed = set[str]()
         for path in self.pages:

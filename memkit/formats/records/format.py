@@ -236,7 +236,7 @@ def _find(source: Source) -> Iterator[_Item]:
         return
     try:
         if source.name.lower().endswith(yaml.ENDINGS):
-            yield from _in_yaml(yaml.Part(source.text))
+            yield from _in_yaml(yaml.YamlPart(source.text))
         elif source.text.lstrip().startswith("["):
             for value, line, end_line in load_json_items(source.text):
                 yield _Item(value, line, end_line)
@@ -246,7 +246,7 @@ def _find(source: Source) -> Iterator[_Item]:
         yield _Item(None, error.line, len(source.lines), error)
 
 
-def _in_yaml(text: yaml.Part) -> Iterator[_Item]:
+def _in_yaml(text: yaml.YamlPart) -> Iterator[_Item]:
     """The items of a file of YAML; where it is none, those of each part that is, and each other part with its fault.
 
     Raises
@@ -266,7 +266,7 @@ def _in_yaml(text: yaml.Part) -> Iterator[_Item]:
             yield from _unwrapped(document)
 
 
-def _in_part(part: yaml.Part) -> Iterator[_Item]:
+def _in_part(part: yaml.YamlPart) -> Iterator[_Item]:
     try:
         documents = list(yaml.load_yaml(part.text, part.above))
     except StructureError as error:

@@ -50,7 +50,7 @@ class Splice(NamedTuple):
     text: str
 
 
-class Part(NamedTuple):
+class JsonPart(NamedTuple):
     """The positions of an item or member: its start (of a member: its key's), its value's start, its end."""
 
     key: str | None
@@ -148,21 +148,21 @@ class Json:
             raise ChangeRefusedError(
                 f"line {error.line}: it is no JSON ({error}), so no place in it is certain."
             ) from error
-        self._parts: dict[int, list[Part]] = {}
-        self._members: dict[int, dict[str | None, list[Part]]] = {}
+        self._parts: dict[int, list[JsonPart]] = {}
+        self._members: dict[int, dict[str | None, list[JsonPart]]] = {}
 
     @cached_property
-    def whole(self) -> Part:
+    def whole(self) -> JsonPart:
         """The document itself."""
-        return Part(None, self.start, self.start, _DECODER.raw_decode(self.text, self.start)[1])
+        return JsonPart(None, self.start, self.start, _DECODER.raw_decode(self.text, self.start)[1])
 
-    def parts(self, start: int) -> list[Part]:
+    def parts(self, start: int) -> list[JsonPart]:
         """The members or items of the object or list that opens at `start`; none for any other value."""
         if start not in self._parts:
             self._parts[start] = list(_parts_at(self.text, start))
         return self._parts[start]
 
-    def find(self, path: Sequence[str | int]) -> Part | None:
+    def find(self, path: Sequence[str | int]) -> JsonPart | None:
         """The part at a path of keys and 0-based positions; None where there is none.
 
         Raises
@@ -170,7 +170,7 @@ class Json:
         ChangeRefusedError
             For a key on the way that stands there twice.
         """
-        part: Part | None = self.whole
+        part: JsonPart | None = self.whole
         for step in path:
             if part is None:
                 return None
@@ -181,7 +181,7 @@ class Json:
                 part = self._member(part.value, step)
         return part
 
-    def _member(self, start: int, key: str) -> Part | None:
+    def _member(self, start: int, key: str) -> JsonPart | None:
         if start not in self._members:
             members = self._members[start] = {}
             for part in self.parts(start):
@@ -191,7 +191,7 @@ class Json:
             raise ChangeRefusedError(f"field {key!r} stands there twice; which one counts is not for memkit to say.")
         return named[0] if named else None
 
-    def value(self, part: Part) -> Any:
+    def value(self, part: JsonPart) -> Any:
         """The value of a part."""
         return _DECODER.raw_decode(self.text, part.value)[0]
 
@@ -274,7 +274,7 @@ class Json:
                     splices.append(Splice(start, parts[end].start if after else parts[end - 1].end, ""))
         return splices
 
-    def _holding(self, starts: list[int]) -> Iterator[list[Part]]:
+    def _holding(self, starts: list[int]) -> Iterator[list[JsonPart]]:
         """The parts of each object or list that directly contains one of the sorted `starts`."""
         waiting = [(self.start, starts)]
         while waiting:
@@ -286,14 +286,14 @@ class Json:
                 if within := inner[bisect_right(inner, part.value) : bisect_left(inner, part.end)]:
                     waiting.append((part.value, within))
 
-    def _opening(self, mark: str, what: str, path: Sequence[str | int]) -> Part:
+    def _opening(self, mark: str, what: str, path: Sequence[str | int]) -> JsonPart:
         """The object or list that a path leads to."""
         part = self.find(path)
         if part is None or self.text[part.value] != mark:
             raise ChangeRefusedError(f"there is no {what} at {'/'.join(map(str, path)) or 'the top'}.")
         return part
 
-    def _appended(self, above: Part, lead: str, member: str) -> Splice:
+    def _appended(self, above: JsonPart, lead: str, member: str) -> Splice:
         parts = self.parts(above.value)
         if parts:
             return Splice(parts[-1].end, parts[-1].end, f",{lead}{member}")
@@ -301,7 +301,7 @@ class Json:
         tail = f"{newline}{self._indent_at(above.value)}" if "\n" in lead else ""
         return Splice(above.value + 1, above.end - 1, f"{lead}{member}{tail}")
 
-    def _lead(self, above: Part) -> str:
+    def _lead(self, above: JsonPart) -> str:
         """The blanks before the last part, or those that a first part would get."""
         parts = self.parts(above.value)
         if len(parts) > 1:
@@ -358,11 +358,11 @@ class Json:
         return match.group() if match else ""
 
 
-def _all_in(parts: list[Part], starts: set[int]) -> bool:
+def _all_in(parts: list[JsonPart], starts: set[int]) -> bool:
     return all(part.start in starts for part in parts)
 
 
-def _parts_at(text: str, start: int) -> Iterator[Part]:
+def _parts_at(text: str, start: int) -> Iterator[JsonPart]:
     opening = text[start : start + 1]
     if opening not in ("{", "["):
         return
@@ -373,7 +373,7 @@ def _parts_at(text: str, start: int) -> Iterator[Part]:
             key, position = _DECODER.raw_decode(text, position)
             position = _skip(text, _skip(text, position) + 1)
         end = _DECODER.raw_decode(text, position)[1]
-        yield Part(key, begin, position, end)
+        yield JsonPart(key, begin, position, end)
         position = _skip(text, end)
         position = _skip(text, position + 1) if text[position] == "," else position
 

@@ -69,19 +69,19 @@ def load_yaml(text: str, above: int = 0) -> Iterator[Any]:
 
 
 @dataclass(frozen=True)
-class Part:
+class YamlPart:
     """Whole lines of a text, and how many lines stand above them in their file."""
 
     text: str
     above: int = 0
 
-    def cut(self) -> list[Part]:
+    def cut(self) -> list[YamlPart]:
         r"""What it can be cut into if it is no YAML: its documents, else the items of its list; itself if neither.
 
         The cuts are where YAML has them whatever is wrong above: at the markers of documents, and in a list at each
         ``-`` at the head of a line. Where one part may need another, for its directives or anchors, there are none.
 
-        >>> [(part.text, part.above) for part in Part("# mine\n- a: [\n- b: 1\n").cut()]
+        >>> [(part.text, part.above) for part in YamlPart("# mine\n- a: [\n- b: 1\n").cut()]
         [('# mine\n- a: [\n', 0), ('- b: 1\n', 2)]
         """
         text, first = self.text, _SAYING.search(self.text)
@@ -91,32 +91,32 @@ class Part:
         is_list = len(documents) == 1 and _ITEM.match(text, first.start())
         return self._cut_at(_ITEM) if is_list else documents
 
-    def _cut_at(self, pattern: re.Pattern[str]) -> list[Part]:
+    def _cut_at(self, pattern: re.Pattern[str]) -> list[YamlPart]:
         r"""The parts that begin at the matches.
 
         Lines that say nothing go with what is below them, the last ones with what is above.
 
-        >>> [part.text for part in Part("# a\n---\nb: 1\n---\n# c\n---\nd: 1\n...\n")._cut_at(_MARKER)]
+        >>> [part.text for part in YamlPart("# a\n---\nb: 1\n---\n# c\n---\nd: 1\n...\n")._cut_at(_MARKER)]
         ['# a\n---\nb: 1\n', '---\n# c\n---\nd: 1\n...\n']
         """
         text = self.text
         places = [0, *(match.start() for match in pattern.finditer(text)), len(text)]
         ends = [end for start, end in pairwise(places) if _SAYING.search(text, start, end)]
-        parts, above = list[Part](), self.above
+        parts, above = list[YamlPart](), self.above
         for start, end in pairwise((0, *ends[:-1], len(text))):
-            parts.append(Part(text[start:end], above))
+            parts.append(YamlPart(text[start:end], above))
             above += text.count("\n", start, end)
         return parts
 
-    def stripped(self) -> Part:
+    def stripped(self) -> YamlPart:
         r"""The part without the blank lines and bare markers at its ends.
 
-        >>> Part("---\n\na: [\n...\n", 4).stripped()
-        Part(text='a: [', above=6)
+        >>> YamlPart("---\n\na: [\n...\n", 4).stripped()
+        YamlPart(text='a: [', above=6)
         """
         lines = self.text.split("\n")
         saying = [number for number, line in enumerate(lines) if line.strip() not in ("", "---", "...")] or [0]
-        return Part("\n".join(lines[saying[0] : saying[-1] + 1]), self.above + saying[0])
+        return YamlPart("\n".join(lines[saying[0] : saying[-1] + 1]), self.above + saying[0])
 
 
 def comments(text: str) -> dict[int, str]:
@@ -132,7 +132,7 @@ def comments(text: str) -> dict[int, str]:
     try:
         lines = [place for line, gap in _gaps(text) for place in enumerate(gap.split("\n"), line)]
     except (yaml.YAMLError, UnicodeEncodeError, StructureError):
-        parts = Part(text).cut()
+        parts = YamlPart(text).cut()
         if len(parts) > 1:
             return {part.above + line: words for part in parts for line, words in comments(part.text).items()}
         lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.lstrip().startswith("#")]

@@ -104,7 +104,7 @@ def relation(line: str) -> Relation | None:
     return Relation(double or single or word, target.strip(), context.strip() if context else None)
 
 
-class _Page(Page):
+class _BasicPage(Page):
     """A page whose observations are a table beside its sections: as memories of their own each would be found twice."""
 
     def type_of(self, link: Link) -> str:
@@ -138,7 +138,7 @@ def _claims(file: File) -> bool:
 
 def parse(file: File, rows: Rows) -> None:
     """One page to its rows; every ``#word`` is a tag."""
-    _Page(file, rows, is_vault=True).read()
+    _BasicPage(file, rows, is_vault=True).read()
 
 
 FORMAT = layout(

@@ -46,7 +46,7 @@ _SHORTENED, _HEAD, _TAIL = 4000, 0.7, 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Entry:
     """What stands between two delimiters: where it begins and ends in the text, its first line, and its entry.
 
     Attributes
@@ -66,7 +66,7 @@ class Part:
     text: str
 
 
-def parts(text: str) -> Iterator[Part]:
+def parts(text: str) -> Iterator[Entry]:
     """The parts of a file's text, in order; cost is linear in the text.
 
     The text may have CRLF, and a BOM at its head. An entry is given as it stands.
@@ -79,11 +79,11 @@ def parts(text: str) -> Iterator[Part]:
     yield _part(text, start, len(text), line)
 
 
-def _part(text: str, start: int, end: int, line: int) -> Part:
+def _part(text: str, start: int, end: int, line: int) -> Entry:
     lines = text[start:end].split("\n")
     first = next((number for number, words in enumerate(lines) if words.strip()), len(lines))
     last = next((number for number in range(len(lines), first, -1) if lines[number - 1].strip()), first)
-    return Part(start, end, line + first, line + max(first, last - 1), "\n".join(lines[first:last]))
+    return Entry(start, end, line + first, line + max(first, last - 1), "\n".join(lines[first:last]))
 
 
 def entries(text: str) -> list[str]:
@@ -117,7 +117,7 @@ def visible(length: int, limit: int) -> list[tuple[int, int]]:
     return [(0, round(most * _HEAD)), (length - round(most * _TAIL), length)]
 
 
-def cut(every: Sequence[Part], place: int, gone: Callable[[int], bool]) -> Splice:
+def cut(every: Sequence[Entry], place: int, gone: Callable[[int], bool]) -> Splice:
     """What takes out the entry at a place together with one delimiter, where others may be `gone` already.
 
     Each removal is a piece of its own, so that any of several may be left undone.

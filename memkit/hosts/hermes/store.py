@@ -11,7 +11,7 @@ from memkit.errors import ChangeRefusedError, ParameterError, PolicyRefusal
 from memkit.extend.reading import Row, Splice, line_end
 from memkit.extend.writing import AsOf, Draft, Operations, check_choice, check_value, checked, describe, missing
 from memkit.hosts import hermes
-from memkit.hosts.hermes import DELIMITER, FILES, LIMITS, Part
+from memkit.hosts.hermes import DELIMITER, FILES, LIMITS, Entry
 from memkit.schemas import result_schema
 
 TARGETS = {"memory": "MEMORY.md", "user": "USER.md"}
@@ -171,7 +171,7 @@ class HermesStore(Operations):
                 raise ChangeRefusedError(f"{name}: it is Markdown with headings, no file of entries.")
         return home + name
 
-    def _one_entry(self, draft: Draft, name: str, old: str) -> tuple[str, Part]:
+    def _one_entry(self, draft: Draft, name: str, old: str) -> tuple[str, Entry]:
         """The file of a name, and the part of the one entry that contains `old`; the first of equal ones."""
         wanted = checked(old, "old").strip()
         path = self._path(draft, name)
@@ -196,18 +196,18 @@ class HermesStore(Operations):
             raise PolicyRefusal(f"limit: {name} would have {used:,} of {limit:,} characters.", "limit")
 
 
-def _span(text: str, part: Part) -> tuple[int, int]:
+def _span(text: str, part: Entry) -> tuple[int, int]:
     """Where the entry of a part begins and ends, without the blanks around it."""
     entry = text[part.start : part.end]
     start = part.start + len(entry) - len(entry.lstrip())
     return start, start + len(entry.strip())
 
 
-def _text_of(part: Part) -> str:
+def _text_of(part: Entry) -> str:
     return part.text.replace("\r\n", "\n").strip()
 
 
-def _filled(text: str) -> list[Part]:
+def _filled(text: str) -> list[Entry]:
     """The parts of a file that hold an entry."""
     return [part for part in hermes.parts(text) if part.text]
 
