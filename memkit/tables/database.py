@@ -170,10 +170,6 @@ def named_queries() -> pa.Table:
 
 
 _USES_FULL_TEXT = re.compile(r"\b(?:fts|match_bm25)\b|memkit_fts", re.IGNORECASE)
-_WORTH_COMPRESSION = 2**20
-"""Bytes of tables. DuckDB tries each of its compressions on each column, which takes half of the time to write a small
-file, and makes it a tenth smaller."""
-
 _OWN_INDEX = re.compile(r"\b((?:create|drop)_fts_index)\s*\(\s*['\"](?:(?:main|memkit)\.)?(\w+)['\"]", re.IGNORECASE)
 Derived = Callable[[bool], "pa.Table | None"]
 """Makes a table, None where there is nothing to make it of; it is told whether it may cost time."""
@@ -284,11 +280,14 @@ class Database:
             return self.built_index
 
     def write(self, path: Path) -> None:
-        """Write the tables and the full-text index to a new DuckDB file, for other programs."""
+        """Write the tables and the full-text index to a new DuckDB file, for other programs.
+
+        It is not compressed, and written by one thread: of 20,000 memories in .45 s of processor time. To try each of
+        DuckDB's compressions on each column makes the file half as large and takes 1.0 s, by two threads .8.
+        """
         tables = {name: table for name, table in self._tables.items() if name not in self._made}
         with connect_fts() as con, interruptible():
-            if sum(table.nbytes for table in tables.values()) < _WORTH_COMPRESSION:
-                con.execute("set force_compression = 'uncompressed'")
+            con.execute("set force_compression = 'uncompressed'; set threads = 1")
             con.execute(f"attach {literal(str(path.absolute()))} as saved; use saved")
             _write_tables(con, tables)
             add_fts(con, self.text_index(), "memkit.memories")
