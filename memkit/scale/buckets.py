@@ -98,7 +98,7 @@ class Buckets(Corpus):
             If it is missing, damaged, or of another save than the others.
         """
         place = self._place(number)
-        tables, reading, text_index = load(place, None, self.trusted)
+        tables, reading, text_index, _ = load(place, None, self.trusted)
         return Corpus(tables, reading=reading, text_index=text_index, folder=place, trusted=self.trusted)
 
     def _place(self, number: int) -> Path:

@@ -16,7 +16,7 @@ from memkit.base.params import AsOf, check_choice, check_value, current_names, e
 from memkit.base.plugins import LAKES
 from memkit.errors import MemkitError, NotFittedError
 from memkit.search.ask import Ask, Asked, Settings, as_queries
-from memkit.search.fitted.index import MemoryIndex, Searchable, build_as
+from memkit.search.fitted.index import ROWS, MemoryIndex, Searchable, build_as
 from memkit.search.fitted.settings import ENCODER_DOC, Index
 from memkit.search.fitted.store import FOLDER, former_index, keep_index, load_index, save_index, saved_arm
 from memkit.search.like import ask_like
@@ -509,4 +509,5 @@ def fitted_corpus(index: Searchable, params: Callable[[], dict[str, Any]], how: 
         corpus.add_table("chunks", index.chunks)
         corpus.derive("vectors", lambda may_take_time: index.vectors(may_take_time))
         corpus.attach(FOLDER, lambda folder: save_index(index, params(), folder))
+        corpus.attach(ROWS, index.save_rows)
     return corpus

@@ -287,8 +287,8 @@ def current(folder: Path) -> Path:
 
 
 @contextmanager
-def opened(folder: Path) -> Iterator[tuple[Manifest, dict[str, BufferedReader]]]:
-    """The manifest of the lake in `folder` and its open files, all of one snapshot, without ``vectors`` and the like.
+def opened(folder: Path) -> Iterator[tuple[Path, Manifest, dict[str, BufferedReader]]]:
+    """The snapshot of the lake in `folder`, its manifest and its open files, without ``vectors`` and the like.
 
     A file that does not exist is left out.
 
@@ -311,7 +311,7 @@ def opened(folder: Path) -> Iterator[tuple[Manifest, dict[str, BufferedReader]]]
                     raise
                 continue
             if current(folder) == snapshot:
-                yield manifest, files
+                yield snapshot, manifest, files
                 return
     raise MemkitError(f"{folder}: it was saved again {_TRIES} times while it was being opened. Open it again.")
 

@@ -93,6 +93,7 @@ class Corpus(Displayed):
         self._reading, self._text_index = reading, text_index
         self._opened: Database | None = None
         self.buckets: int | None = None  # the default number of shards that `save` writes
+        self._snapshot: Path | None = None  # what `folder` held when it was opened
         self.kept: Kept | None = None  # its place in the user's cache, where there is one
         self._lock = Lock()
 
@@ -123,6 +124,13 @@ class Corpus(Displayed):
     def arms_from(self) -> tuple[Path | None, bool]:
         """The lake that may hold its arms, if any, and whether it is the user's own."""
         return (self.kept.place, True) if self.kept else (self.folder, self.trusted)
+
+    @property
+    def snapshot(self) -> Path | None:
+        """The user's own folder on disk that has these very memories, if there is one."""
+        if self.kept and self.kept.tables:
+            return self.kept.snapshot if self.kept.tables["memories"] is self.memories else None
+        return self._snapshot if self.trusted else None
 
     @property
     def former(self) -> Corpus | None:
@@ -468,6 +476,7 @@ class Corpus(Displayed):
         """A copy: the same tables and index in a database of its own, so neither shows what is added to the other."""
         index = self._opened.built_index if self._opened else self._text_index
         copy = Corpus(self.tables, reading=reading, text_index=index, folder=self.folder, trusted=self.trusted)
+        copy._snapshot = self._snapshot
         copy._attached, copy._derived = self._attached.copy(), self._derived.copy()
         copy.buckets, copy.kept = self.buckets, self.kept
         return copy
@@ -751,8 +760,10 @@ def open_lake(path: str | Path, source: str | Path | None = None, *, trust: bool
     if is_bucketed(place):
         corpus: Corpus = LAKES.needed("buckets").Buckets(place, trust)
         return corpus
-    tables, reading, text_index = load(place, None if source is None else remember_root(path_of("open", source)), trust)
+    root = None if source is None else remember_root(path_of("open", source))
+    tables, reading, text_index, snapshot = load(place, root, trust)
     corpus = Corpus(tables, reading=reading, text_index=text_index, folder=place, trusted=trust)
+    corpus._snapshot = snapshot
     if "chunks" in tables:
         corpus.derive("vectors", lambda _: import_module(_VECTORS).saved_vectors(place, tables["chunks"]))
     return corpus

@@ -23,15 +23,15 @@ import pyarrow.compute as pc
 
 from memkit.base import atomic
 from memkit.base.atomic import check_own, own_folder, users_cache
-from memkit.base.hashes import digest, digest_of_file
+from memkit.base.hashes import digest
 from memkit.errors import MemkitError
 from memkit.formats.disk.files import IGNORE_FILE, Stat
 from memkit.formats.reader import COARSE_NS, Options, Reading, is_as_it_was, listed, unsettled
 from memkit.formats.records.adapters import registered_adapters
 from memkit.formats.registry import NAMES
-from memkit.tables.commit import current, read_manifest
+from memkit.tables.commit import current
 from memkit.tables.lake import Writers, keep, load
-from memkit.tables.untrusted import open_member, read_json, read_parquet
+from memkit.tables.untrusted import read_json
 
 FOLDER, SEEN = "folders", "seen.json"
 MAX_BYTES = 4 << 30
@@ -57,6 +57,8 @@ class Kept:
         Of the reading.
     tables : dict of str to pyarrow.Table, or None
         What was opened or saved last; None where there was nothing.
+    snapshot : Path or None
+        The folder that has these tables.
     seen : dict
         What `SEEN` says of these tables.
     """
@@ -65,6 +67,7 @@ class Kept:
     options: Options
     tables: dict[str, pa.Table] | None = None
     text_index: dict[str, pa.Table] | None = None
+    snapshot: Path | None = None
     seen: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
@@ -90,7 +93,7 @@ class Kept:
             if seen["memkit"] != _stamp():
                 raise ValueError("of another memkit")
             root = root if root.is_file() else root.resolve()
-            tables, reading, self.text_index = load(self.place, root, trust=True)
+            tables, reading, self.text_index, self.snapshot = load(self.place, root, trust=True)
             if reading is None:
                 raise ValueError("no reading")
             result = _with_seen(replace(reading, options=self.options, tables=tables), seen, self.place)
@@ -115,17 +118,6 @@ class Kept:
         except _FAULTS:
             self.drop()
 
-    def table(self, name: str, tables: Mapping[str, pa.Table]) -> pa.Table | None:
-        """What `attached` wrote beside these tables, a Parquet file ``folder/name``; None where it is not there."""
-        if self.tables is None or self.tables.get("memories") is not tables["memories"]:
-            return None
-        with suppress(*_FAULTS):
-            snapshot = current(self.place)
-            with open_member(snapshot, name) as file:
-                if digest_of_file(file) == read_manifest(snapshot).files.get(name):
-                    return read_parquet(file, snapshot / name, trust=True)
-        return None
-
     def drop(self) -> None:
         """Have the place hold nothing."""
         if self.place.is_symlink():
@@ -141,7 +133,7 @@ class Kept:
         with self._unchanged(reading) as check:
             keep(reading, text_index, attached, self.place, _PATIENCE, check)
             self._see(reading)
-        self.tables, self.text_index = reading.tables, text_index
+        self.tables, self.text_index, self.snapshot = reading.tables, text_index, current(self.place)
         _bound(self.place.parents[1])
 
     @contextmanager
@@ -279,7 +271,7 @@ def forget(root: Path, texts: set[str]) -> None:
 def _says(place: Path, texts: set[str]) -> bool:
     """Whether a kept memory has one of `texts`; one that cannot be read may."""
     try:
-        tables, _, _ = load(place, None, trust=True)
+        tables, *_ = load(place, None, trust=True)
         is_one = pc.is_in(tables["memories"]["text"], value_set=pa.array(sorted(texts), pa.string()))
         return bool(pc.any(is_one).as_py())
     except _FAULTS:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from io import BufferedReader, BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -50,6 +50,8 @@ _STATE_TABLES = ("problems", "_counters", "_ids")
 """Tables whose parsed rows cannot be recovered from the finished tables, so they are saved as well."""
 _SCHEMAS = schemas_of(FORMATS)
 _STATE_SCHEMAS = {name: _SCHEMAS[name] for name in _STATE_TABLES} | {"files": _FILE_STATES}
+_REPEATED = 64
+"""Bytes of a value above which values are mostly different."""
 
 Writers = Mapping[str, Callable[[Path], None]]
 """Functions of others that add a folder to a lake, by the folder's name."""
@@ -128,10 +130,11 @@ def write_parquet(path: Path | BytesIO, table: pa.Table) -> None:
     """Write `table` so that the same rows give the same bytes."""
     # Opened here, as PyArrow may mistake a file name for a URL.
     with nullcontext(path) if isinstance(path, BytesIO) else path.open("wb") as file:
-        # The numbers of vectors are all different: a dictionary would take longer to build than to write them.
+        # Texts and vectors are mostly different: a dictionary would take longer to build than to write them.
+        repeated = [name for name in table.column_names if table[name].nbytes <= _REPEATED * table.num_rows]
         has_vectors = any(pa.types.is_fixed_size_list(column) for column in table.schema.types)
-        options = {"compression": "none", "use_dictionary": False} if has_vectors else {"compression": "zstd"}
-        parquet().write_table(table.combine_chunks(), file, **options)
+        compression = "none" if has_vectors else "zstd"
+        parquet().write_table(table.combine_chunks(), file, compression=compression, use_dictionary=repeated)
 
 
 def _carry_over(folder: Path, staged: Path, attached: Writers) -> None:
@@ -161,18 +164,27 @@ def _write_database(database: Database, path: Path) -> None:
 
 def load(
     folder: Path, source: Path | None, trust: bool
-) -> tuple[dict[str, pa.Table], Reading | None, dict[str, pa.Table] | None]:
-    """The tables of a saved corpus, its reading if it has one, and its saved full-text index, if it has this version's.
+) -> tuple[dict[str, pa.Table], Reading | None, dict[str, pa.Table] | None, Path]:
+    """The tables of a saved corpus, its reading if it has one, its full-text index, if it has this version's, and the
+    snapshot that they are from.
 
     Raises
     ------
     FormatError
         Where nothing is saved there, the version is another one, or a file was changed since.
     """
-    with opened(check_path(folder)) as (manifest, files):
+    with opened(check_path(folder)) as (snapshot, manifest, files):
         lake = _Lake(folder, manifest, files, trust)
         tables = lake.tables()
-        return tables, lake.reading(tables, source), lake.text_index()
+        return tables, lake.reading(tables, source), lake.text_index(), snapshot
+
+
+def beside(snapshot: Path, name: str) -> pa.Table | None:
+    """A Parquet file that others added to a snapshot of the user's own; None where it is not there as it was saved."""
+    with suppress(FormatError), open_member(snapshot, name) as file:
+        if digest_of_file(file) == read_manifest(snapshot).files.get(name):
+            return read_parquet(file, snapshot / name, trust=True)
+    return None
 
 
 class _Lake:

@@ -16,6 +16,7 @@ import memkit as mk
 from memkit.errors import DamagedIndexError, FormatError, MemkitError, NotFittedError, ParameterError, StaleIndexError
 from memkit.index.cache import shared_cache
 from memkit.index.encoders.hashing import HashEncoder
+from memkit.search.fitted import index
 from memkit.search.fitted.store import MANIFEST, saved_arm
 from memkit.search.retriever import Retriever
 from memkit.tables.samples import write_files
@@ -268,21 +269,26 @@ def encoded(search: Retriever) -> int:
     return int(search.arms_["vector"].cache_.encoded)
 
 
-def test_a_saved_corpus_keeps_the_arms_and_a_fit_takes_them_from_there(tmp_path: Path) -> None:
-    corpus = table_of(*ROWS)
-    search = Retriever(encoder="hash").fit(corpus)
+def test_a_saved_corpus_keeps_the_arms_and_a_fit_takes_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    search = Retriever(encoder="hash").fit(table_of(*ROWS))
     search.corpus_.save(tmp_path)
     arms = ["bm25", "gram", "vector"]
     assert sorted(path.name for path in tmp_path.glob("saved-*/vectors/saved-*/*") if path.is_dir()) == arms
     expected, before = search.search(QUERIES, as_of=DAY), encoded(search)
-    again = Retriever(encoder="hash").fit(mk.open(tmp_path))
+    own, others = mk.open(tmp_path, trust=True), mk.open(tmp_path)
+    assert Retriever(encoder="hash").fit(others).search(QUERIES, as_of=DAY).equals(expected)
+    monkeypatch.setattr(index, "make_chunks", None)  # nor are texts of one's own cut anew
+    again = Retriever(encoder="hash").fit(own)
     assert again.search(QUERIES, as_of=DAY).equals(expected)
     assert encoded(again) == before
+    table_of("кот").save(tmp_path)  # as another process may, so that the chunks are of others
+    for corpus, size in ((others, 100), (mk.open(tmp_path, trust=True), 100), (own, 99), (own, 100)):
+        with pytest.raises(TypeError, match="not callable"):
+            Retriever(encoder="hash", index__chunk_tokens=size).fit(corpus)
 
 
 def test_an_arm_without_weight_is_not_loaded_from_there_either(tmp_path: Path) -> None:
-    corpus = table_of(*ROWS)
-    Retriever(encoder="hash").fit(corpus).corpus_.save(tmp_path)
+    Retriever(encoder="hash").fit(table_of(*ROWS)).corpus_.save(tmp_path)
     search = Retriever(encoder="hash", vector_weight=0.0).fit(mk.open(tmp_path))
     assert list(search.arms_) == ["bm25", "gram"]
     before = encoded(Retriever(encoder="hash").fit(table_of(*ROWS)))
@@ -295,8 +301,7 @@ def test_an_arm_without_weight_is_not_loaded_from_there_either(tmp_path: Path) -
     "change", [{"index__chunk_tokens": 5, "index__overlap_tokens": 0}, {"index__lexical": "char"}, {"encoder": "lsa"}]
 )
 def test_arms_of_other_settings_are_made_anew(tmp_path: Path, change: dict[str, object]) -> None:
-    corpus = table_of(*ROWS)
-    Retriever(encoder="hash").fit(corpus).corpus_.save(tmp_path)
+    Retriever(encoder="hash").fit(table_of(*ROWS)).corpus_.save(tmp_path)
     values = {"encoder": "hash", **change}
     expected = Retriever(**values).fit(table_of(*ROWS)).search(QUERIES, as_of=DAY)
     assert Retriever(**values).fit(mk.open(tmp_path)).search(QUERIES, as_of=DAY).equals(expected)
@@ -304,8 +309,7 @@ def test_arms_of_other_settings_are_made_anew(tmp_path: Path, change: dict[str, 
 
 @pytest.mark.parametrize("spoil", ["other memories", "damaged", "no manifest"])
 def test_kept_arms_that_do_not_fit_are_never_answered_from(tmp_path: Path, spoil: str) -> None:
-    corpus = table_of(*ROWS)
-    Retriever(encoder="hash").fit(corpus).corpus_.save(tmp_path)
+    Retriever(encoder="hash").fit(table_of(*ROWS)).corpus_.save(tmp_path)
     if spoil == "other memories":
         table_of("совсем другое", "кот").save(tmp_path)
     elif spoil == "damaged":

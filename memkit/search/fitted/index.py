@@ -46,7 +46,7 @@ from memkit.search.settings import STEPS, QuerySettings
 from memkit.search.state import Candidates, merge
 from memkit.search.steps.recall import ARMS, Arm, arm_weights, depth_of, nearest_words
 from memkit.search.steps.scope import Scope, make_scope
-from memkit.tables.lake import write_parquet
+from memkit.tables.lake import beside, write_parquet
 from memkit.tables.owners import Owners
 from memkit.text.analyse import terms_by
 
@@ -235,9 +235,11 @@ class MemoryIndex:
         return table.append_column("searched", self.texts).append_column("own", self.own_texts)
 
     def save_rows(self, folder: Path) -> None:
-        """Write the chunks to `folder` with the hashes of their texts, so that a kept folder is not cut anew."""
+        """Write the chunks to `folder` with the hashes of their texts, so that they are not cut anew."""
         folder.mkdir()
-        table = self.table.append_column(_KEYS, pa.array(self.keys.tolist(), pa.binary()))
+        has_keys = _KEYS in vars(self)  # else no vectors were asked for
+        keys = pa.array(self.keys.tolist(), pa.binary()) if has_keys else pa.nulls(len(self.texts), pa.binary())
+        table = self.table.append_column(_KEYS, keys)
         about = {"settings": _of_chunks(self.settings), "digests": json.dumps(self.digests)}
         write_parquet(folder / _CHUNKS, table.replace_schema_metadata(about))
 
@@ -496,9 +498,9 @@ def _has_values(column: pa.ChunkedArray) -> bool:
     return bool(pc.max(filled).as_py())
 
 
-def _kept_rows(corpus: Corpus, settings: Index) -> pa.Table | None:
-    """What `make_chunks` made of the memories of a kept corpus, with these settings; None where it is not there."""
-    table = corpus.kept and corpus.kept.table(f"{ROWS}/{_CHUNKS}", corpus.tables)
+def _saved_rows(corpus: Corpus, settings: Index) -> pa.Table | None:
+    """What `make_chunks` made of the memories of the user's own lake, with these settings; None where it has none."""
+    table = corpus.snapshot and beside(corpus.snapshot, f"{ROWS}/{_CHUNKS}")
     if not table or (table.schema.metadata or {}).get(b"settings") != _of_chunks(settings).encode():
         return None
     return table
@@ -523,9 +525,9 @@ def build_as(kind: Callable[..., Kind], corpus: Corpus, settings: Index, before:
     order = pc.sort_indices(corpus_memories["memory_id"]).to_numpy().astype(np.int64)
     if before is None:
         memories, former = corpus_memories.take(pa.array(order)).combine_chunks(), None
-        known = _kept_rows(corpus, settings)
-        table = (make_chunks(memories, settings) if known is None else known.drop_columns(_KEYS)).combine_chunks()
-        table = table if known is None else table.replace_schema_metadata(None)
+        known = _saved_rows(corpus, settings)
+        table = make_chunks(memories, settings) if known is None else known.drop_columns(_KEYS)
+        table = table.replace_schema_metadata(None).combine_chunks()
     else:
         known = None
         chunker = partial(make_chunks, settings=settings)
@@ -537,9 +539,9 @@ def build_as(kind: Callable[..., Kind], corpus: Corpus, settings: Index, before:
     if former is not None:
         refit.take_over(index, *former[:2], PER_TEXT)
         index.former = former[:2]
-    if known is not None:  # the cache is trusted, which saves the hashing of each text
-        keys = np.array(known[_KEYS].to_pylist(), object)
-        vars(index).update(keys=keys, digests=json.loads(known.schema.metadata[b"digests"]))
+    if known is not None:  # which is the user's own, and saves the hashing of each text
+        keys = {} if known[_KEYS].null_count else {_KEYS: np.array(known[_KEYS].to_pylist(), object)}
+        vars(index).update(keys, digests=json.loads(known.schema.metadata[b"digests"]))
     return index
 
 
