@@ -136,6 +136,7 @@ _BOUND = re.compile(
 )
 """What stands before a day that something lasts until or begins with."""
 _LONGEST_BOUND = 20
+"""Characters before a day that are looked at: the longest of these words has eight, and blanks follow."""
 
 
 def _is_bound(text: str, start: int) -> bool:
@@ -238,6 +239,7 @@ Arabia.
 """
 _ZONE_HOURS = {word: hours for words, hours in ZONES.items() for word in words.split()}
 _LONGEST_TIME = 100
+"""Characters of a time at most; a longer text is none, and is not looked at."""
 _EPOCH = re.compile(r"([1-3]\d{9})(?:\.(\d{1,9})|(\d{3}|\d{6}|\d{9}))?", re.ASCII)
 """Seconds since 1970, of the years 2001 to 2096, or their thousandths, millionths or billionths."""
 _CALENDAR = range(1970, 2101)

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
 
 Change = Callable[[Draft, users.UserFacts, Row], None]
 _CANDIDATES = 5
+"""Hits that are shown to who forgets or updates by a query."""
 _MEMKIT_POLICIES = ("admission", "classifier")
 """Policies with memkit's own word lists, which judge better; the preset memory_v2 has the document's lists."""
 _POLICY_PARAMS: dict[str, dict[str, Any]] = {

@@ -38,6 +38,7 @@ _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _GAP = "  "
 _NOTE = 5  # lines; in 60 columns a verdict takes four, and its end says what could not be seen
 _BAR, _LINE, _LEAST = 4, 11, 7
+"""Cells of a terminal: of a bar, of the line of an interval, and below which no column is narrowed."""
 _REPLACED = "replaced"
 """The look of a column that has a line of its own in a terminal."""
 _PAGE, _LEAD_WIDTH, _WORD_WIDTH, _SHORT = 670, 240, 11, 18

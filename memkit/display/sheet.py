@@ -27,8 +27,8 @@ _READ, _LEAD, _LONG_LEAD = 4000, SNIPPET, 600
 """Characters of a text that are considered; the length of a snippet around the query's words, and of a message."""
 _BEYOND = 1000
 """Characters read after these, as a secret may begin within them and end later."""
-_COLUMNS = 10
-_SHORT = 60
+_COLUMNS, _SHORT = 10, 60
+"""Columns that are shown; characters of a memory's name in a cell."""
 _NAMED = 3
 """The most memories that one cell names."""
 _BLANK = re.compile(r"\s+")
@@ -196,6 +196,7 @@ def sheet_of(
 
 
 _LOW, _HIGH = 1 / 3, 2 / 3
+"""Where an answerability is no longer low, and where it is high."""
 
 
 def likelihood(answerability: float) -> str:

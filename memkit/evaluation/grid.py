@@ -22,6 +22,7 @@ AT_FIT = {name: p for name, p in Retriever.all_params().items() if p.refit and p
 SAMPLERS = ("sobol", "random")
 _MOST_POINTS = 1_000_000
 _ROUNDS = 20
+"""Draws after which no more settings are looked for: of a small grid the same ones come again and again."""
 
 
 @dataclass(frozen=True)

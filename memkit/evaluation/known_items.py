@@ -65,6 +65,7 @@ _TIME_WORD = re.compile(
 )
 """Words of a date or a time, which say nothing of what a memory is about."""
 _LEAST_WORDS, _LEAST_LEFT = 2, 3
+"""Words that a question has at least, and that its memory keeps at least when they are hidden from it."""
 COLUMNS = ["memory_id", "kind", "user_id", "title", "tags", "text"]
 _OF_PAGES = ["description", "aliases", "heading_path", "extra", "path", "layout", "line_start"]
 _CHANGED = ("title", "tags", "aliases", "description", "heading_path", "extra", "text")

@@ -25,6 +25,7 @@ from memkit.plot import Picture
 from memkit.schemas import Floats
 
 _ROWS = 200
+"""Rows of a table in a report, which is a file to be read."""
 
 
 @dataclass(frozen=True)

@@ -116,6 +116,8 @@ def _asked(path: str | Path, statement: str, values: tuple[Any, ...] = ()) -> li
 
 _UNIT = 250_000
 _FEWEST_UNITS = 8
+"""Scores of one unit of work at most, settings × queries, and how many units a part is cut into at least, so that
+threads have something to share, and a stopped sweep loses little."""
 
 
 class Measure(NamedTuple):

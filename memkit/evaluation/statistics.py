@@ -34,11 +34,13 @@ JACKKNIFE_FROM = 20
 ENUMERATED = 13
 """Up to so many units all sign flips are enumerated."""
 FLIPS = 9_999
+"""With the data as they are it is the ten thousandth, so p is a whole number of ten-thousandths."""
 _CHUNK = 1_024
+"""Flips in memory at once, where there are too many units to keep them."""
 _MOST_CACHED = 64
 """The sign flips of up to so many units are cached: some megabytes."""
-_ALMOST = 1e-10
-"""Sums that differ by less, as a share of all values, differ by rounding."""
+ALMOST = 1e-10
+"""Means, ratios and sums (as a share of all values) that differ by less differ by rounding."""
 
 
 @dataclass(frozen=True)
@@ -146,7 +148,7 @@ def sign_flip_p(units: Units, seed: int = 0, *, shift: float = 0.0, greater: boo
     """
     value = units.value - shift * units.weight
     total = value.sum()
-    almost = _ALMOST * np.abs(value).sum()
+    almost = ALMOST * np.abs(value).sum()
     hits = 0
     for flipped in sign_flips(len(units), seed):
         sums = total - 2 * (flipped @ value)
@@ -286,13 +288,15 @@ def queries_needed(difference: float, spread: float = 0.25, *, a_unit: int = 1, 
 
 FOLDS = 5
 RESAMPLES = 1_000
+"""Folds of units and resamples of them, as in the simulation of three methods above, whose figures hold for these."""
 REJECTED = 0.1
 """The plateau is what a model confidence set at 90 % does not reject."""
-ALMOST = 1e-10
 _LEAST = 1e-5
+"""The least deviation, as a share of the largest, that a difference is divided by."""
 _CELLS = 2**22
 """Sums in memory at once, settings × flips × folds: some 32 MiB."""
 _BITS = 51
+"""Doubles hold whole numbers of 53 bits exactly: a sum of so many, and twice it, as a flip subtracts, stay below."""
 _FOLDS_OF, _RESAMPLES_OF = 1, 2  # one stream of chance each, beside that of the flips
 
 

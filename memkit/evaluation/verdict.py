@@ -278,7 +278,9 @@ def mean_over(row: Mapping[str, Any], per_query: bool) -> str:
 
 
 _ALPHA = 0.025
+"""One-sided: *better* and *worse* together are claimed of at most 5 % of flat grids."""
 _GUARD = 0.05
+"""One-sided, of each guard after Holm's adjustment."""
 HOLDOUT, LATER = "holdout", "later queries"
 
 

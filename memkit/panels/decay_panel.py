@@ -32,8 +32,11 @@ from memkit.tables.corpus import Corpus
 _OWN = tuple(Decay.params())
 """The parameters of decay, which a search and `Decay` share."""
 _FADED = 0.05
+"""Below this factor a memory is said to have faded."""
 _FARTHEST = 36_500.0
+"""A hundred years, in days: what fades later is said not to fade."""
 _NEXT = 12
+"""Memories that fade next, in the table."""
 _STALE = "stale@10"
 
 

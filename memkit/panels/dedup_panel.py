@@ -31,7 +31,9 @@ from memkit.text.secrets import mask
 
 _LABELS = pa.schema([("a_id", pa.string()), ("b_id", pa.string()), ("label", pa.string())])
 _Z = 1.959964
+"""The quantile of the normal distribution at .975, for 95 % between both ends."""
 _NEAREST, _CLUSTERS = 8, 20
+"""Pairs that can be picked to judge next, and a third of the memories of clusters that are listed."""
 _SEPARATOR = "\x1f"
 
 

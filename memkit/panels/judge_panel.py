@@ -33,7 +33,9 @@ from memkit.search.retriever import Retriever
 from memkit.text.secrets import Mask
 
 _SHORT, _LONGEST = 600, 20_000
+"""Characters of a text that is read whole, so that no chunk of it is looked for; and of what is shown of any text."""
 _PLACES = 10
+"""The places of ndcg@10, by which it is told which hits could change the verdict."""
 
 
 KNOWN = 60

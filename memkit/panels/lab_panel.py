@@ -29,6 +29,7 @@ from memkit.search.retriever import Retriever
 from memkit.tables.corpus import Corpus
 
 _WEIGHTS = [0.0, 0.1, 0.2, 0.4, 0.6]
+"""Of meaning and letters, in the sweep of 25 settings with which the surface opens."""
 _POLICIES = "policies"
 _OWN_LABELS = (
     'Write some of your own, queries = {"query_id": [1, 2], "text": ["…", "…"]}, judge their hits in'

@@ -13,6 +13,7 @@ from memkit.plot.marks import MARKS
 from memkit.text.secrets import mask
 
 _CELL, _SHORT = 90, 20
+"""Characters of a cell, and of the cells of a column that is never wrapped."""
 STYLE = (
     DRAWN
     + """
@@ -152,6 +153,7 @@ def _moved(by: int) -> str:
 
 
 _STEPS = 100
+"""Steps of a slider of fractions; one of larger numbers has steps of 1."""
 _HINTS = {
     "query": "Enter asks",
     "filter": "Enter filters",

@@ -38,6 +38,7 @@ from memkit.text.chunk import Chunker
 
 _METRIC, _JUDGED, _DEPTH = "ndcg@10", "judged@10", 100
 _FEW, _KEPT, _FITS = 8, 500, 6
+"""Queries that are asked while a slider moves; settings whose scores are kept; fits whose candidates are kept."""
 
 
 @dataclass(frozen=True)

@@ -30,12 +30,16 @@ POLICY_NAMES = tuple(name for name in POLICIES if name not in ("deduplicator", "
 """The policies that judge row by row and need no fit."""
 _OVER_TIME = ("quota", "expiry")
 _DAYS, _EVERY = (0, 7, 14, 21, 30, 365), 30
+"""Days ahead for which a forecast is made: weeks at first, then every 30 up to a year."""
 _QUICK = 1000
 """Memories that are judged while a slider moves."""
 _KEPT = 8
 """Forecasts that a panel keeps."""
 _MOST_REMOVED = 100
+"""Entries of an index that are listed."""
 _EACH, _MOST_CHECKED, _LONGEST, _NAME = 12, 5000, 400, 40
+"""Memories of each reason, and users, that are listed; memories among which they are looked for; characters of a text,
+and of a user's name in the legend."""
 _OWN = ("evict_rank", "expires_at", "age_days", "factor", "importance", "kind")
 _SHOWN = ("reason", "user_id", "text", "matched_span", *_OWN)
 

@@ -41,8 +41,8 @@ PINNED = "pinned"
 _OF_FIT = ("index__chunk_tokens", "index__overlap_tokens")
 """Parameters that act at fit and have a slider."""
 _NEAR, _DRAWN = 4, 16
-_HEADINGS = re.compile(r"^ {0,3}#{1,6}(?:[ \t].*)?$", re.MULTILINE)
 """Memories that are shown of each stage, and hits that a picture has room for."""
+_HEADINGS = re.compile(r"^ {0,3}#{1,6}(?:[ \t].*)?$", re.MULTILINE)
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from memkit.schemas import Ints, Mask
 from memkit.search.retriever import Retriever
 
 _BEST, _NEXT = 8, 1e-9
+"""Settings that are listed; the least step to a next one, as the place of a value between two is interpolated."""
 _WALK = {"left": (0, -1), "right": (0, 1), "down": (1, -1), "up": (1, 1)}
 
 

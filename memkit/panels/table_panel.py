@@ -41,6 +41,7 @@ ROWS, MOST_ROWS = 50, 200
 _TOP, _ORDERS = 5000, 4
 """Rows up to which a page is the top of an order; how many orders of all rows are kept, so that undo costs nothing."""
 _BINS, _VALUES = 30, 12
+"""Bins of numbers and dates, and bars of the most frequent values, that a histogram has room for."""
 _LABEL, _READ = 28, 4000
 """Characters of a value beside its bar; of one that is read, for secrets."""
 _SECTION = "table"

@@ -38,6 +38,7 @@ WIDE, HIGH = 700, 320
 _LETTER, _CAPITAL, _SMALL, _LINE, _SAMPLE, _TICK = 6.8, 1.6, 11, 16, 20, 5
 """Pixels: of a letter, more of a capital, a font size, a line of the legend, a sample in it, a tick."""
 _TICKS = 6
+"""About so many names have room below a picture of 700 pixels."""
 _DASHES = {"-": "", "--": "7 4", "-.": "7 3 2 3", ":": "2 3"}
 _STEP = 6
 """Pixels between two strokes of a hatch."""

@@ -25,6 +25,7 @@ from memkit.text.secrets import mask
 _BLUE, _ORANGE, _RED = COLOURS[0], COLOURS[1], COLOURS[5]
 _EQUAL = 1e-9  # as in `compare`: a smaller difference of scores is rounding
 _MOST_GROUPS = 30
+"""Groups whose names can be read beside each other; of more, those that gain and lose the most are drawn."""
 _BINS, _BINS_OF_PAIRS = 24, 30
 
 

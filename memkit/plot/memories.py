@@ -45,9 +45,11 @@ if TYPE_CHECKING:
 
 
 _KINDS = 7
+"""Kinds that are drawn in a colour of their own; further ones are drawn together."""
 FEW_MONTHS = 6
 DAY_SECONDS = 86_400
 _MANY_MONTHS = 240
+"""Twenty years: over a longer span only months with memories are drawn, as one wrong date would make hundreds."""
 _MOST_TICKS = 9  # as many dates have room beside each other
 _STYLES = {
     "e_folding": ("-", COLOURS[1]),

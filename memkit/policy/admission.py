@@ -105,6 +105,7 @@ _RUN = (
 )
 _ALNUM = "A-Za-z0-9"
 _FEW = 80
+"""Texts that are read without a quick filter before, which costs as much as reading so many."""
 _TOKEN = "list_filter(bearer, lambda token: regexp_matches(token, '[0-9]'))[1]"
 # Trimming copies a text, and few have a blank at an end.
 _BLANKS = (Pattern("blank_before", f"^({BLANK}+)", "first"), Pattern("blank_after", f"({BLANK}+)$", "first"))
@@ -219,7 +220,6 @@ from (
         if not self.known_secrets:
             return {}
         spans: dict[str, list[Any]] = {"row": [], "span": []}
-        # The quick filter costs as much as reading some eighty texts.
         candidates = rows.filter(may_hold(rows["text"])) if rows.num_rows > _FEW else rows
         for row, text in tuples_of(candidates, "row", "text"):
             for _, start, end in find(text or "")[:1]:

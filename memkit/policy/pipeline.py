@@ -219,6 +219,7 @@ order by user_id nulls first, day
 
 
 _NAMED = 40
+"""Memories whose names are kept with the table: of the first rows, and of the first that changed; these are shown."""
 ROWS_A_TASK = 20_000
 """Rows per task, of whole users, where several processes share the work."""
 

@@ -174,6 +174,7 @@ _NAME = re.compile(r"saved-[0-9a-f]{32}")
 _PATIENCE = 1.0
 """Seconds that a save waits for another process; enough for one that only cleans up."""
 _TRIES = 20
+"""Snapshots in a row that may be replaced while one is opened; then somebody saves all the time."""
 
 
 def check_path(folder: Path) -> Path:
