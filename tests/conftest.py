@@ -130,10 +130,21 @@ def pytest_report_header() -> str | None:
     return None if BROWSER else "no Chromium here: the tests that look at pages in a browser are deselected"
 
 
+IS_CORE = os.environ.get("MEMKIT_PLUGINS") == "core"
+collect_ignore = ["explore", "hosts", "past", "plugins", "test_public.py"] if IS_CORE else []
+"""With the core of memkit alone its tests alone: rooms outside of it are left out, and what is marked outside."""
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if BROWSER is None:
-        deselected = [item for item in items if "browser" in getattr(item, "fixturenames", ())]
-        items[:] = [item for item in items if item not in deselected]
+    deselected = [
+        item
+        for item in items
+        if (BROWSER is None and "browser" in getattr(item, "fixturenames", ()))
+        or (IS_CORE and item.get_closest_marker("outside"))
+    ]
+    if deselected:
+        kept = set(items).difference(deselected)
+        items[:] = [item for item in items if item in kept]
         config.hook.pytest_deselected(items=deselected)
     items.sort(key=lambda item: _place(item.path))
 

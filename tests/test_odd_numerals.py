@@ -41,6 +41,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> mk.Corpus:
     return mk.read(folder(tmp_path_factory.mktemp("odd")))
 
 
+@pytest.mark.outside
 @pytest.mark.quick
 def test_every_look_at_a_folder_comes_to_its_end(corpus: mk.Corpus) -> None:
     assert mk.digest(corpus, since="2026-01-01", until="2026-12-31").table.num_rows

@@ -60,9 +60,10 @@ def run_ci(folder: Path, *pythons: str, failing: str = "") -> subprocess.Complet
 def test_ci_runs_the_test_command_word_for_word(tmp_path: Path) -> None:
     run = run_ci(tmp_path)
     assert (run.returncode, run.stderr) == (0, "")
-    command, tested, *_ = run.stdout.splitlines()
+    command, tested, *core = run.stdout.splitlines()[:4]
     assert command == f"+ {blocks('bash')[1]}".rstrip()
     assert tested == ".venv-test/bin/python -m pytest"
+    assert core == ["+ the quick tests of the core alone", ".venv-test/bin/python -m pytest -m quick tests"]
 
 
 @pytest.mark.parametrize(
@@ -82,7 +83,7 @@ def test_ci_runs_the_quick_tests_on_the_oldest_and_newest_packages(
 ) -> None:
     run = run_ci(tmp_path, *pythons)
     assert (run.returncode, run.stderr) == (0, "")
-    assert run.stdout.splitlines()[2:] == [
+    assert run.stdout.splitlines()[4:] == [
         f"+ the quick tests with the oldest packages on {oldest}",
         ".venv-oldest/bin/python -m pytest -m quick tests",
         f"+ the quick tests with the newest packages on {newest}",

@@ -142,6 +142,7 @@ def test_what_a_layout_can_hold_is_held(rows: list[dict[str, Any]]) -> None:
             assert titles.count(row["title"]) > 1 or wanted <= set(exported["held"])
 
 
+@pytest.mark.outside
 @pytest.mark.quick
 def test_a_page_goes_through_every_layout_of_pages_unchanged(tmp_path: Path) -> None:
     for name in ("okf", "memfs", "basic-memory", "serena"):

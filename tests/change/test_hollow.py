@@ -76,6 +76,7 @@ LAYOUTS: dict[str, tuple[dict[str, str], str, dict[str, str]]] = {
 }
 
 
+@pytest.mark.outside
 @pytest.mark.quick
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_with_its_only_text_a_page_goes_and_so_does_its_line_in_an_index(layout: str, tmp_path: Path) -> None:

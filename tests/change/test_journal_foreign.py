@@ -632,12 +632,13 @@ def test_what_is_no_folder_is_one_clear_error(call: Callable[[Any], object], roo
 PATHS: dict[str, Callable[[Any], object]] = {
     "read": mk.read,
     "open": mk.open,
-    "history": mk.history,
+    "history": lambda path: mk.history(path),
     "undo": lambda path: mk.undo(".", clear=True, lake=path),
     "folder": lambda path: mk.Edits.from_json("[]", path),
 }
 
 
+@pytest.mark.outside
 @pytest.mark.parametrize("path", [7, b"x", ["x"], object], ids=ascii)
 @pytest.mark.parametrize("owner", PATHS)
 def test_what_is_no_path_is_one_clear_error(owner: str, path: object) -> None:

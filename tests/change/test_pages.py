@@ -64,6 +64,7 @@ def test_each_link_leads_where_it_led_and_nothing_else_changes(tmp_path: Path, n
     assert contents(root) == before
 
 
+@pytest.mark.outside
 @pytest.mark.quick
 def test_a_memory_of_serena_takes_its_names_along(tmp_path: Path) -> None:
     home = ".serena/memories/"

@@ -30,6 +30,7 @@ def test_an_old_name_is_refused_with_the_names_there_are(run: Any, tmp_path: Pat
         assert (code, out, err.count("\n"), name in err, f"Got '{old}'" in err) == (2, "", 1, True, True)
 
 
+@pytest.mark.outside
 @pytest.mark.quick
 def test_a_policy_of_another_package_answers_by_its_name(
     run: Any, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

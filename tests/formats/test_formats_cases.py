@@ -37,6 +37,7 @@ def problems() -> dict[str, list[dict[str, Any]]]:
     return {case: mk.read(BROKEN / case, as_of=days.get(case)).problems.to_pylist() for case in CASES}
 
 
+@pytest.mark.outside
 @pytest.mark.quick
 def test_a_broken_case_gives_exactly_the_problems_beside_it(
     problems: dict[str, list[dict[str, Any]]], subtests: pytest.Subtests

@@ -15,6 +15,8 @@ from memkit.errors import MemkitError, ParameterError
 from memkit.scale import engine
 from memkit.scale.milvus import FOUND, Milvus
 
+pytestmark = pytest.mark.outside
+
 WORDS = [
     "пул",
     "соединений",

@@ -117,7 +117,7 @@ def run(panel: Panel, **names: Any) -> pa.Table:
 POLICIES = ("expiry", "admission", "quota", "classifier")
 
 
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(st.data())
 def test_the_code_gives_the_table_on_the_screen(
     corpus: mk.Corpus, search: mk.Retriever, dedup: mk.Deduplicator, swept: Any, data: st.DataObject
@@ -149,6 +149,7 @@ def test_the_code_gives_the_table_on_the_screen(
     assert table.schema.metadata == panel.result.schema.metadata
 
 
+@pytest.mark.outside
 @pytest.mark.quick
 def test_the_code_of_every_panel_runs_with_what_its_caller_gave_under_the_caller_s_names(
     corpus: mk.Corpus, search: mk.Retriever, dedup: mk.Deduplicator, swept: Any, labels: Any

@@ -99,6 +99,7 @@ def read(files: dict[str, str], folder: Path) -> mk.Corpus:
     return mk.read(mk.testing.write_files(folder, files))
 
 
+@pytest.mark.outside
 @pytest.mark.quick
 @pytest.mark.parametrize("case", KEPT)
 def test_what_two_owners_say_in_equal_words_is_neither_dropped_nor_folded(case: str, tmp_path: Path) -> None:
@@ -125,6 +126,7 @@ def test_what_one_owner_says_twice_is_a_duplicate(case: str, tmp_path: Path) -> 
     assert judged["keep"].to_pylist().count(False) == 1
 
 
+@pytest.mark.outside
 @pytest.mark.quick
 def test_the_document_compares_within_a_user_whatever_the_subject(tmp_path: Path) -> None:
     """Memory v2 knows no subjects, so its preset merges what profile, archive and any other page of a user repeat."""

@@ -22,6 +22,8 @@ from memkit.scale import buckets
 from memkit.scale import index as fitted
 from memkit.search.fitted.settings import Index
 
+pytestmark = pytest.mark.outside
+
 DAY = "2026-03-01"
 WORDS = [
     "пул",

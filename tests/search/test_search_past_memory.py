@@ -15,6 +15,8 @@ import memkit as mk
 from memkit.errors import FormatError, MemkitError, ParameterError, QueryError
 from memkit.scale.buckets import write_buckets
 
+pytestmark = pytest.mark.outside
+
 DAY, DIM, N, AT_ONCE = "2026-03-01", 16, 900, 300
 WORDS = np.array(["пул", "соединений", "release", "friday", "чай", "зелёный", "кофе", "план", "deploy", "ночь"])
 

@@ -81,6 +81,7 @@ def test_patterns_of_ones_own_are_saved_and_checked(tmp_path: Path) -> None:
         mk.Retriever(encoder=None, index=mk.Index(boilerplate=("(?<=a)b",))).fit(corpus)
 
 
+@pytest.mark.outside
 def test_a_link_counts_as_its_text_in_every_arm_shard_and_refit(tmp_path: Path) -> None:
     plain = {
         "a": "См. Журнал печи и записи смены.",
