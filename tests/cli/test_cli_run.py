@@ -204,15 +204,14 @@ def test_a_command_imports_no_package_that_it_has_no_use_for(
         )
         return [set(json.loads(line)) for line in process.stderr.splitlines() if line.startswith("[")]
 
-    checks, overview, search = loaded_by(("check", folder), ("overview", folder), ("search", folder, "чай"))
-    assert checks == set()
+    asked = ("sql", folder, "select count(*) as n from memories where kind = 'note'")
+    sql, checks, overview, search = loaded_by(asked, ("check", folder), ("overview", folder), ("search", folder, "чай"))
+    assert sql == checks == set()
     # What is given to DuckDB as values, and not as a table or in the statement, it looks at with pandas.
     assert overview <= {"scipy.sparse", "tqdm.auto", "pandas.core.api"}  # which compares texts
     assert search <= {"scipy.sparse", "tqdm.auto", "pandas.core.api"}  # which encodes, for the next
     (search,) = loaded_by(("search", folder, "пул"))
     assert search <= {"scipy.sparse", "pandas.core.api"}  # of a few texts
-    (sql,) = loaded_by(("sql", folder, "select count(*) as n from memories where kind = 'note'"))
-    assert sql == set()
     (search,) = loaded_by(("search", mk.sample_data(), "чай", "--set", "encoder=none"))
     assert search <= {"scipy.sparse"}
 
