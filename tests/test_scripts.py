@@ -7,6 +7,7 @@ repository. A script without it says in ``BY_HAND`` why.
 from __future__ import annotations
 
 import ast
+import importlib
 import os
 import shlex
 import subprocess
@@ -42,6 +43,16 @@ SCRIPTS = {
 @pytest.mark.quick
 def test_every_script_says_how_little_it_runs_on_or_why_it_is_run_by_hand_alone() -> None:
     assert {name for name, words in SCRIPTS.items() if ("TINY" in words) == ("BY_HAND" in words)} == set()
+
+
+def test_what_a_script_imports_of_memkit_is_there(subtests: pytest.Subtests) -> None:
+    for script in SCRIPTS:
+        with subtests.test(script):
+            for node in ast.walk(ast.parse((TESTS / script).read_text("utf-8"))):
+                if isinstance(node, ast.ImportFrom) and str(node.module).startswith("memkit"):
+                    module = importlib.import_module(str(node.module))
+                    for name in (alias.name for alias in node.names):
+                        assert hasattr(module, name) or importlib.import_module(f"{node.module}.{name}")
 
 
 @pytest.fixture(scope="module")

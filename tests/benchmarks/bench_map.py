@@ -31,8 +31,8 @@ from bench_panels import machine  # noqa: E402  # found by the path above
 from driver import Lab, Notebook, chromium, write_notebook  # noqa: E402  # as well
 
 import memkit as mk  # noqa: E402
+from memkit.explore import layout  # noqa: E402
 from memkit.index.encoders.base import unit_means  # noqa: E402
-from memkit.search import layout  # noqa: E402
 
 CELLS = (
     """import sys, time

@@ -115,6 +115,7 @@ class ShortText(Policy):
 '''
 
 
+@pytest.mark.outside
 def test_a_policy_of_another_package_is_one_module_and_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

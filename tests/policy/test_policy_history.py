@@ -12,6 +12,8 @@ import pytest
 import memkit as mk
 from memkit.errors import FormatError, ParameterError
 
+pytestmark = pytest.mark.outside
+
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="needs the program git")
 FACT = "- [id:wk_{}] [t:working] [imp:normal] [exp:2026-0{}-01] {}\n"
 STATES: list[tuple[Any, dict[str, str | bytes | None]]] = [

@@ -118,6 +118,7 @@ def test_what_two_owners_say_in_equal_words_is_neither_dropped_nor_folded(case: 
     assert sum(FACT in text for text in hits["text"].to_pylist()) == 2
 
 
+@pytest.mark.outside
 @pytest.mark.quick
 @pytest.mark.parametrize("case", MERGED)
 def test_what_one_owner_says_twice_is_a_duplicate(case: str, tmp_path: Path) -> None:
@@ -147,6 +148,7 @@ def test_the_sample_has_one_true_duplicate_and_headings_are_none() -> None:
         assert going == [{"memory_id": f"{archive}4", "duplicate_of": f"{archive}3"}]
 
 
+@pytest.mark.outside
 def test_repeated_text_is_one_row_for_each_further_memory_and_any_owner_merges_it(tmp_path: Path) -> None:
     names = [f"имя{letter}" for letter in "абвгдежз"]
     corpus = read({"memory.jsonl": graph(*names)}, tmp_path)
@@ -213,6 +215,7 @@ def test_of_equal_copies_the_linked_one_stays_then_no_copy_then_the_shorter_path
     assert f"({why})" in "".join(mk.plan(corpus, dedup).table["reason"].to_pylist())
 
 
+@pytest.mark.outside
 def test_of_two_subjects_that_of_which_the_text_speaks_keeps_it(tmp_path: Path) -> None:
     entities = [
         {"type": "entity", "name": name, "entityType": "person"} for name in ("Анна", "Павел Иванов", "Команда")
