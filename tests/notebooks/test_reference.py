@@ -31,6 +31,7 @@ def first_cells(text: str) -> set[str]:
     return set(re.findall(r"^\| `([^`]+)` \|", text, re.MULTILINE))
 
 
+@pytest.mark.outside
 @pytest.mark.quick
 def test_every_public_name_is_in_it() -> None:
     named = first_cells("\n".join(CELLS))
@@ -47,6 +48,7 @@ def test_every_column_of_a_table_is_in_it(name: str) -> None:
     assert first_cells(section(name)) == set(TABLES[name].names), AGAIN
 
 
+@pytest.mark.outside
 @pytest.mark.quick
 def test_every_parameter_is_in_it_with_its_bounds_unit_and_source() -> None:
     for name, cls in [
