@@ -99,32 +99,38 @@ def test_two_items_of_one_user_in_one_second_are_two_files(document: ModuleType,
 
 
 @pytest.mark.parametrize(
-    ("changed", "error", "message"),
+    ("record", "changed", "error", "message"),
     [
-        ({"format_version": "2.0.0"}, VersionError, "MAJOR 1"),
-        ({"format_version": "0.9.0"}, VersionError, "MAJOR 1"),
-        ({"format_version": "1.0"}, FormatError, "MAJOR.MINOR.PATCH"),
-        ({"format_version": 1}, FormatError, "format_version"),
-        ({"tier": ""}, FormatError, "'tier'"),
-        ({"usage_stats": {"hits": -1}}, FormatError, "'hits'"),
-        ({"usage_stats": {"success_rate": 1.5}}, FormatError, "'success_rate'"),
-        ({"usage_stats": {"last_used_at": "вчера"}}, FormatError, "'last_used_at'"),
-        ({"triggers": "help"}, FormatError, "'triggers'"),
-        ({"triggers": None}, FormatError, "'triggers'"),
-        ({"variables": []}, FormatError, "'variables'"),
-        ({5: "x"}, FormatError, "name"),
-        ({"more": {5: "x"}}, FormatError, "name"),
-        ({"more": frozenset()}, FormatError, "JSON"),
-        ({"more": float("nan")}, FormatError, "JSON"),
+        ("PATHWAY", {"format_version": "2.0.0"}, VersionError, "MAJOR 1"),
+        ("PATHWAY", {"format_version": "0.9.0"}, VersionError, "MAJOR 1"),
+        ("PATHWAY", {"format_version": "1.0"}, FormatError, "MAJOR.MINOR.PATCH"),
+        ("PATHWAY", {"format_version": 1}, FormatError, "format_version"),
+        ("PATHWAY", {"tier": ""}, FormatError, "'tier' must be a string that is not empty"),
+        ("PATHWAY", {"usage_stats": {"hits": -1}}, FormatError, "'hits' must be .*0 or more"),
+        ("PATHWAY", {"usage_stats": {"success_rate": 1.5}}, FormatError, "'success_rate'"),
+        ("PATHWAY", {"usage_stats": {"last_used_at": "вчера"}}, FormatError, "'last_used_at'"),
+        ("PATHWAY", {"triggers": "help"}, FormatError, "'triggers' must be a list of strings"),
+        ("PATHWAY", {"triggers": None}, FormatError, "'triggers'"),
+        ("PATHWAY", {"variables": []}, FormatError, "'variables'"),
+        ("PATHWAY", {5: "x"}, FormatError, "name"),
+        ("PATHWAY", {"more": {5: "x"}}, FormatError, "name"),
+        ("PATHWAY", {"more": frozenset()}, FormatError, "JSON"),
+        ("PATHWAY", {"more": float("nan")}, FormatError, "JSON"),
+        ("FACT", {"confidence": 1.5}, FormatError, r"'confidence' must be a number in 0\.\.1\. Got 1\.5"),
+        ("FACT", {"confidence": "0.5"}, FormatError, "'confidence' must be a number"),
+        ("FACT", {"relations": [{"fact_id": "a", "type": "", "weight": 1}]}, FormatError, "'type' must be a string"),
+        ("ITEM", {"timestamp": "2025-13-01"}, FormatError, "an ISO 8601 time stamp"),
+        ("ITEM", {"tags": {1, 2}}, FormatError, "expected what JSON can hold"),
+        ("ITEM", {"response": "\ud800"}, FormatError, "lone surrogates"),
     ],
-    ids=str,
+    ids=ascii,
 )
 def test_what_the_reader_would_report_is_not_written(
-    changed: dict[Any, Any], error: type[MemkitError], message: str, document: ModuleType, tmp_path: Path
+    record: str, changed: dict[Any, Any], error: type[MemkitError], message: str, document: ModuleType, tmp_path: Path
 ) -> None:
     """Sections 1 and 2: the version's MAJOR, the types, the ranges."""
     with pytest.raises(error, match=message):
-        mk.store(tmp_path).records.put({**document.PATHWAY, **changed})
+        mk.store(tmp_path).records.put({**getattr(document, record), **changed})
     assert tree(tmp_path) == {}
 
 

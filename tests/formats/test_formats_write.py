@@ -20,247 +20,10 @@ from memkit.formats.syntax import front_matter
 from memkit.formats.syntax.places import Head, Yaml, spliced
 from memkit.formats.syntax.write import block, pretty, scalar
 
-# --- the documents' examples, byte for byte ----------------------------------------------------------------------
-
-ROOT = """{
-  "type": "index-root",
-  "branches": [
-    { "category": "context", "path": "plans/context/index.json" },
-    { "category": "lessons", "path": "lessons/index.json" }
-  ]
-}
-"""
-BRANCH = """{
-  "type": "index-branch",
-  "category": "lessons",
-  "files": [
-    {
-      "title": "Intro Lesson",
-      "file": "lessons/intro.md",
-      "tags": ["intro"],
-      "priority": "high",
-      "version": "1.0",
-      "updated": "2025-06-25"
-    }
-  ]
-}
-"""
-GLOBAL_NOTE = """---
-id: 550e8400-e29b-41d4-a716-446655440000
-subject: Error handling convention
-keywords:
-  - errors
-  - exceptions
-  - error-handling
-  - conventions
-applies_to: global
-created_at: 2025-01-15T10:30:00Z
-updated_at: 2025-01-15T10:30:00Z
----
-
-# Error Handling Convention
-
-All errors in this project should:
-
-1. Extend the base `AppError` class
-2. Include an error code for client handling
-3. Be logged with full stack trace in development
-
-## Example
-
-```typescript
-class ValidationError extends AppError {
-  constructor(message: string, field: string) {
-    super(message, 'VALIDATION_ERROR', { field });
-  }
-}
-```
-"""
-FILE_NOTE = """---
-id: 6ba7b810-9dad-11d1-80b4-00c04fd430c8
-subject: Auth middleware requires user context
-keywords:
-  - auth
-  - middleware
-  - user-context
-  - authentication
-applies_to: file:src/middleware/auth.ts
-created_at: 2025-01-16T14:20:00Z
-updated_at: 2025-01-16T14:20:00Z
----
-
-# Auth Middleware Context
-
-The auth middleware in `src/middleware/auth.ts` attaches user context to requests.
-
-## Important Notes
-
-- Token is extracted from `Authorization` header
-- User object is attached to `req.user`
-- Unauthenticated requests get `req.user = null`
-
-## Usage
-
-```typescript
-app.get('/profile', authMiddleware, (req, res) => {
-  // req.user is guaranteed to be populated here
-  res.json(req.user);
-});
-```
-"""
-NOTE = """---
-id: 6ba7b811-9dad-11d1-80b4-00c04fd430c8
-subject: Database connection pooling settings
-keywords:
-  - database
-  - postgres
-  - connection-pool
-  - performance
-applies_to: area:database
-created_at: 2025-01-17T09:15:00Z
-updated_at: 2025-01-18T11:30:00Z
----
-
-# Database Connection Pooling
-
-The database layer uses connection pooling with these settings:
-
-| Setting | Value | Reason |
-|---------|-------|--------|
-| min | 2 | Keep warm connections |
-| max | 10 | Prevent overload |
-| idleTimeout | 30000 | Release unused connections |
-
-## Configuration Location
-
-Settings are in `src/config/database.ts`
-
-## Performance Notes
-
-- Pool size was increased from 5 to 10 after load testing
-- Idle timeout reduced from 60s to 30s to free resources faster
-"""
-PATHWAY = """{
-  "format_version": "1.0.0",
-  "id": "pathway.intent.support",
-  "triggers": ["help", "support", "assist"],
-  "template": "Ответь вежливо и кратко: {user_request}",
-  "variables": {
-    "user_request": "Где найти документацию?"
-  },
-  "tier": "core",
-  "usage_stats": {
-    "hits": 128,
-    "success_rate": 0.94,
-    "last_used_at": "2025-01-14T10:15:30Z"
-  }
-}
-"""
-PATHWAY_YAML = """format_version: "1.0.0"
-id: pathway.intent.support
-triggers:
-  - help
-  - support
-  - assist
-template: "Ответь вежливо и кратко: {user_request}"
-variables:
-  user_request: "Где найти документацию?"
-tier: core
-usage_stats:
-  hits: 128
-  success_rate: 0.94
-  last_used_at: "2025-01-14T10:15:30Z"
-"""
-ITEM = """{
-  "format_version": "1.0.0",
-  "user_id": "user_42",
-  "input": "Напомни, как запустить бота",
-  "response": "Используй команду ./start.sh",
-  "timestamp": "2025-01-14T10:17:02Z",
-  "tags": ["ops", "runbook", "telegram"]
-}
-"""
-ITEM_YAML = """format_version: "1.0.0"
-user_id: user_42
-input: "Напомни, как запустить бота"
-response: "Используй команду ./start.sh"
-timestamp: "2025-01-14T10:17:02Z"
-tags:
-  - ops
-  - runbook
-  - telegram
-"""
-WISDOM = """{
-  "format_version": "1.0.0",
-  "fact_id": "wisdom.safety.no_exec",
-  "category": "safety",
-  "content": "Запрещено выполнять непроверенный ввод пользователя через exec/eval.",
-  "confidence": 0.99,
-  "relations": [
-    {
-      "fact_id": "wisdom.security.input_validation",
-      "type": "supports",
-      "weight": 0.8
-    }
-  ]
-}
-"""
-WISDOM_YAML = """format_version: "1.0.0"
-fact_id: wisdom.safety.no_exec
-category: safety
-content: "Запрещено выполнять непроверенный ввод пользователя через exec/eval."
-confidence: 0.99
-relations:
-  - fact_id: wisdom.security.input_validation
-    type: supports
-    weight: 0.8
-"""
-FACTS = [
-    "- [id:pf_001] [t:profile] [imp:high] Пользователь предпочитает русский.",
-    "- [id:wk_014] [t:working] [imp:normal] [exp:2026-03-01] Сейчас ставим simple-bot...",
-    "- [id:ar_120] [t:archive] [imp:low] Обсуждали структуру памяти.",
-]
-
-
-@pytest.mark.quick
-def test_the_index_standards_examples_are_written_as_they_stand() -> None:
-    """Index standard, section 1: index-root and index-branch."""
-    assert format_root(json.loads(ROOT)["branches"]) == ROOT
-    branch = json.loads(BRANCH)
-    assert format_branch(branch["category"], branch["files"]) == BRANCH
-    shuffled = [dict(reversed(entry.items())) for entry in branch["files"]]
-    assert format_branch("lessons", shuffled) == BRANCH
-
-
-@pytest.mark.quick
-@pytest.mark.parametrize("text", [GLOBAL_NOTE, FILE_NOTE, NOTE])
-def test_the_memory_formats_examples_are_written_as_they_stand(text: str) -> None:
-    """Memory Format, Examples: front matter in this order and style."""
-    fields, body = parse_note(text)
-    assert format_note(dict(reversed(fields.items())), body) == text
-
 
 def a_file(record: dict[str, Any], ending: str = ".json") -> str:
     """A new file of one record."""
     return with_records(f"one{ending}", None, [checked_record(record)[1]], is_list=False)
-
-
-@pytest.mark.quick
-@pytest.mark.parametrize(("text", "as_yaml"), [(PATHWAY, PATHWAY_YAML), (ITEM, ITEM_YAML), (WISDOM, WISDOM_YAML)])
-def test_the_data_formats_examples_are_written_as_they_stand(text: str, as_yaml: str) -> None:
-    """Data formats, section 3: each record in JSON and in YAML."""
-    record = dict(reversed(json.loads(text).items()))
-    assert a_file(record) == text
-    assert a_file(record, ".yaml") == as_yaml
-    assert yaml.safe_load(as_yaml) == json.loads(text)
-
-
-@pytest.mark.parametrize("line", FACTS)
-def test_memory_v2s_lines_are_written_as_they_stand(line: str) -> None:
-    """Memory v2, the line of a fact."""
-    fact = mk.extend.parse_fact(line)
-    assert fact is not None
-    assert mk.extend.format_fact(fact) == line
 
 
 # --- parse after format is the identity --------------------------------------------------------------------------
@@ -268,40 +31,9 @@ def test_memory_v2s_lines_are_written_as_they_stand(line: str) -> None:
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\x00"), max_size=40)
 NASTY = st.sampled_from(
     [
-        "yes",
-        "null",
-        "~",
-        "1e3",
-        "0o12",
-        "10:00",
-        "- a",
-        "a: b",
-        "#x",
-        "чай # мёд",
-        " a",
-        "a ",
-        "\x85",
-        "\u2028",
-        "\ufeff",
-        "'",
-        '"',
-        "\\",
-        "[",
-        "{}",
-        "!!int",
-        "&a",
-        "*a",
-        "|",
-        ">",
-        "%",
-        "@",
-        "`",
-        "?",
-        "\t",
-        "\U0001f36f",
-        "=",
-        "<<",
-        ".",
+        *("yes", "null", "~", "1e3", "0o12", "10:00", "- a", "a: b", "#x", "чай # мёд", " a", "a ", "\x85", "\u2028"),
+        *("\ufeff", "'", '"', "\\", "[", "{}", "!!int", "&a", "*a", "|", ">", "%", "@", "`", "?", "\t", "\U0001f36f"),
+        *("=", "<<", "."),
     ]
 )
 STRING = TEXT | NASTY
@@ -436,7 +168,14 @@ def test_an_index_is_read_back_as_it_was_written(entries: list[dict[str, Any]]) 
 
 # --- strict ------------------------------------------------------------------------------------------------------
 
-GOOD_NOTE = parse_note(NOTE)[0]
+GOOD_NOTE = {
+    **{"id": "6ba7b811-9dad-11d1-80b4-00c04fd430c8", "subject": "Чай", "keywords": ["чай"], "applies_to": "global"},
+    **dict.fromkeys(("created_at", "updated_at"), "2025-01-15T10:30:00Z"),
+}
+GOOD_ENTRY = {
+    **{"title": "Чай", "file": "lessons/tea.md", "tags": ["чай"], "priority": "high", "version": "1.0"},
+    "updated": "2025-06-25",
+}
 
 
 @pytest.mark.parametrize(
@@ -461,35 +200,6 @@ def test_a_note_is_written_strictly(changes: dict[str, Any], field: str, message
 
 
 @pytest.mark.parametrize(
-    ("text", "changes", "message"),
-    [
-        (WISDOM, {"confidence": 1.5}, r"field 'confidence' must be a number in 0\.\.1\. Got 1\.5"),
-        (WISDOM, {"confidence": "0.5"}, "field 'confidence' must be a number"),
-        (WISDOM, {"confidence": float("nan")}, "expected what JSON can hold"),
-        (WISDOM, {"format_version": "1"}, r"MAJOR\.MINOR\.PATCH"),
-        (WISDOM, {"format_version": "2.0.0"}, "field 'format_version' must have MAJOR 1"),
-        (
-            WISDOM,
-            {"relations": [{"fact_id": "a", "type": "", "weight": 1}]},
-            "'type' must be a string that is not empty",
-        ),
-        (PATHWAY, {"usage_stats": {"hits": -1}}, "0 or more"),
-        (PATHWAY, {"tier": ""}, "'tier' must be a string that is not empty"),
-        (PATHWAY, {"triggers": "help"}, "a list of strings"),
-        (ITEM, {"timestamp": "2025-13-01"}, "an ISO 8601 time stamp"),
-        (ITEM, {"tags": {1, 2}}, "expected what JSON can hold"),
-        (ITEM, {"response": "\ud800"}, "lone surrogates"),
-    ],
-)
-def test_a_record_is_written_strictly(text: str, changes: dict[str, Any], message: str) -> None:
-    """Data formats, section 2: the fields, their types and ranges."""
-    with pytest.raises(FormatError, match=message):
-        a_file({**json.loads(text), **changes})
-    with pytest.raises(FormatError, match="expected a pathway, memory_item or wisdom_fact"):
-        a_file({"a": 1})
-
-
-@pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"priority": "urgent"}, "high, medium, low"),
@@ -503,7 +213,7 @@ def test_a_record_is_written_strictly(text: str, changes: dict[str, Any], messag
 def test_an_entry_is_written_strictly(changes: dict[str, Any], message: str) -> None:
     """Index standard, section 1: required fields, priority, updated."""
     with pytest.raises(FormatError, match=message):
-        format_branch("lessons", [{**json.loads(BRANCH)["files"][0], **changes}])
+        format_branch("lessons", [{**GOOD_ENTRY, **changes}])
     with pytest.raises(FormatError, match="'path' must be a string"):
         format_root([{"category": "a"}])
 
@@ -565,9 +275,8 @@ def test_what_cannot_be_spliced_is_refused_with_the_reason(text: str, reason: st
 
 
 def test_a_value_within_a_yaml_record_changes_and_nothing_else() -> None:
-    text = PATHWAY_YAML.replace("hits: 128", "hits:  128   # много")
-    changed = spliced(text, [Yaml(text).set_value(["usage_stats", "hits"], 129)])
-    assert changed == text.replace("128 ", "129 ")
+    text = 'id: pool\nusage_stats:\n  hits:  128   # много\n  last_used_at: "2025-01-14T10:15:30Z"\n'
+    assert spliced(text, [Yaml(text).set_value(["usage_stats", "hits"], 129)]) == text.replace("128 ", "129 ")
     changed = spliced(text, [Yaml(text).set_value(["usage_stats", "last_used_at"], "2026-01-01T00:00:00Z")])
     assert changed == text.replace("2025-01-14T10:15:30Z", "2026-01-01T00:00:00Z")
     with pytest.raises(ChangeRefusedError, match=r"no field 'usage_stats[.]misses'"):
