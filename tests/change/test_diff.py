@@ -64,6 +64,7 @@ def test_lines_that_shift_are_no_change_and_equal_titles_stay_apart(tmp_path: Pa
     assert (row["change"], row["words_removed"], row["words_added"]) == ("changed", ["другое"], ["иное"])
 
 
+@pytest.mark.outside
 def test_two_revisions_differ_by_what_was_committed_between_them(tmp_path: Path) -> None:
     states = [("2026-01-01", {"a.md": "# Чай\nзелёный\n"}), ("2026-01-05", {"a.md": "# Чай\nчёрный\n"})]
     root = mk.testing.write_commits(tmp_path, states)

@@ -123,6 +123,7 @@ def test_what_is_held_reads_back_equal_over_all_pairs_of_layouts(rows: list[dict
                     raise
 
 
+@pytest.mark.outside
 @settings(max_examples=3)
 @given(memories)
 def test_what_a_layout_can_hold_is_held(rows: list[dict[str, Any]]) -> None:
@@ -200,6 +201,7 @@ def test_facts_keep_their_ids_types_and_days_and_counters(tmp_path: Path) -> Non
     assert "counter_mismatch" not in mk.read(tmp_path / "f").problems["rule"].to_pylist()
 
 
+@pytest.mark.outside
 def test_relations_of_a_graph_are_relations_of_a_graph(tmp_path: Path) -> None:
     corpus = mk.read(sample_data() / "layouts" / "mcp-graph")
     planned = exported(corpus, "mcp-graph", tmp_path / "g")
@@ -211,6 +213,7 @@ def test_relations_of_a_graph_are_relations_of_a_graph(tmp_path: Path) -> None:
         assert sum(name in held for held in planned.table["held"].to_pylist()) == n_linking == 7
 
 
+@pytest.mark.outside
 def test_links_and_their_types_go_from_a_graph_to_pages_and_back(tmp_path: Path) -> None:
     def relations(corpus: mk.Corpus) -> list[tuple[str, str, str]]:
         """From which text, how, to which page or entity: what stays the same where ids do not."""
@@ -246,6 +249,7 @@ def test_nothing_is_written_before_apply_and_it_can_be_undone(tmp_path: Path) ->
         mk.export(corpus, write_files(tmp_path / "y", {"a.txt": "x"}) / "a.txt", "okf")
 
 
+@pytest.mark.outside
 def test_hostile_names_and_texts_stay_within_the_folder(tmp_path: Path) -> None:
     odd = [
         "../../etc/passwd",
