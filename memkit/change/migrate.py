@@ -102,9 +102,9 @@ def bring_user(draft: Draft, path: str, old: list[Row] | None = None) -> list[Ro
     user = name.rpartition(".")[0]
     user_folder = posixpath.join(folder, "users", user)
     group = f"migrate {path}"
+    old = old_rows({path: draft.text(path)})[path] if old is None else old  # a link is refused as one, first
     if draft.exists(user_folder):
         raise ChangeRefusedError(f"{path}: {user_folder}/ exists already.")
-    old = old_rows({path: draft.text(path)})[path] if old is None else old
     if old and all(row["kind"] == "line" for row in old):
         raise ChangeRefusedError(f"{path}: no line of it is a fact; it is left as it is.")
     files: dict[str, list[str]] = {kind: [] for kind in TYPES}
