@@ -26,6 +26,14 @@ def a_file(record: dict[str, Any], ending: str = ".json") -> str:
     return with_records(f"one{ending}", None, [checked_record(record)[1]], is_list=False)
 
 
+@pytest.mark.quick
+def test_fields_are_written_in_the_documents_order_however_they_are_given() -> None:
+    entry, note = (dict(reversed(fields.items())) for fields in (GOOD_ENTRY, GOOD_NOTE))
+    assert format_branch("lessons", [entry]) == format_branch("lessons", [GOOD_ENTRY])
+    assert format_note(note, "Без сахара.") == format_note(GOOD_NOTE, "Без сахара.")
+    assert list(parse_note(format_note(note, "Без сахара."))[0]) == list(GOOD_NOTE)
+
+
 # --- parse after format is the identity --------------------------------------------------------------------------
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\x00"), max_size=40)
