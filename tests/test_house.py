@@ -21,7 +21,7 @@ CEILINGS = {
     ),
     "public names": (64, "what is at the top; the rest is in rooms, as mk.errors and mk.labels"),
     "lines of tests": (
-        62_720,
+        62_900,
         "zones, encodings, JSON and links, samples of each kind, what a command costs on a kept folder; with blanks",
     ),
     "longest module": (650, "memkit/change/export.py has 623 lines of code"),

@@ -124,6 +124,7 @@ def test_an_answer_in_time_leaves_nothing_that_waits(corpus: mk.Corpus) -> None:
     assert threading.active_count() == before
 
 
+@pytest.mark.outside
 @pytest.mark.usefixtures("hurried")
 def test_the_command_line_and_a_lake_of_buckets_give_up_too(corpus: mk.Corpus, tmp_path: Path) -> None:
     corpus.save(tmp_path, buckets=2)
