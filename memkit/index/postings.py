@@ -314,7 +314,7 @@ def _reaching(scores: np.ndarray, n: int, blocks: int) -> np.ndarray:
     return np.concatenate([np.sort(row * blocks + holding[column]), whole + np.flatnonzero(scores[whole:] >= floor)])
 
 
-_CHANGED = 64
+_CHANGED, _AT_ONCE = 64, 65_536
 
 
 def updated(before: Postings, former_row: np.ndarray, delta: Postings) -> Postings | None:
@@ -332,8 +332,9 @@ def updated(before: Postings, former_row: np.ndarray, delta: Postings) -> Postin
         return None
     row_of = np.full(before.n_rows, -1, np.int32)
     row_of[former_row[~is_new]] = np.flatnonzero(~is_new)
-    rows = np.take(row_of, before.rows, mode="clip")
-    gone = np.flatnonzero(rows < 0)
+    is_gone, blocks = row_of < 0, range(0, len(before.rows), _AT_ONCE)
+    found = (start + np.flatnonzero(is_gone[before.rows[start : start + _AT_ONCE]]) for start in blocks)
+    gone = np.concatenate([np.empty(0, np.int64), *found])
     lost = np.searchsorted(before.offsets, gone, side="right") - 1
     n_stay = before.document_frequency - np.bincount(lost, minlength=len(before.terms))
     numbers, is_added = _numbers_since(before.terms, n_stay, delta.terms)
@@ -348,9 +349,9 @@ def updated(before: Postings, former_row: np.ndarray, delta: Postings) -> Postin
         start, stop = before.offsets[number], before.offsets[number + (term in before.terms)]
         places[first:last] = start + np.searchsorted(before.rows[start:stop], last_before[first:last], side="right")
     new_rows = np.flatnonzero(is_new).astype(np.int32)[delta.rows]
+    rows = _spliced(before.rows, gone, places, new_rows, row_of)
     counts = _spliced(before.counts, gone, places, delta.counts)
-    offsets = np.append(0, np.cumsum(frequency))
-    return Postings(numbers, offsets, _spliced(rows, gone, places, new_rows), small(counts), len(former_row))
+    return Postings(numbers, np.append(0, np.cumsum(frequency)), rows, small(counts), len(former_row))
 
 
 def _numbers_since(
@@ -367,21 +368,37 @@ def _numbers_since(
     return numbers, is_new
 
 
-def _spliced(values: np.ndarray, gone: np.ndarray, places: np.ndarray, added: np.ndarray) -> np.ndarray:
-    """`values` without those at `gone`, and with `added` ones before `places`, ascending: slices cost one copy.
+def _spliced(
+    values: np.ndarray, gone: np.ndarray, places: np.ndarray, added: np.ndarray, become: np.ndarray | None = None
+) -> np.ndarray:
+    """`values` without those at `gone`, and with `added` ones before `places`, ascending, in one copy.
+
+    `become` is what each of the values becomes that is not gone; None: itself.
 
     >>> _spliced(np.array([1, 2, 3, 4]), np.array([1]), np.array([1, 4]), np.array([9, 8])).tolist()
     [1, 9, 3, 4, 8]
+    >>> _spliced(np.array([0, 1, 2]), np.array([1]), np.array([3]), np.array([8]), np.array([5, -1, 7])).tolist()
+    [5, 7, 8]
     """
     position = np.concatenate([places, gone])
     order = np.argsort(position, kind="stable")
-    pieces, start = [], 0
-    for event, place in zip(order.tolist(), position[order].tolist(), strict=True):
-        pieces.append(values[start:place])
-        if event < len(places):
-            pieces.append(added[event : event + 1])
-        start = place + (event >= len(places))
-    return np.concatenate([*pieces, values[start:]])
+    result = np.empty(len(values) + len(places) - len(gone), np.result_type(values, added))
+    start = filled = 0
+    for event, place in zip([*order.tolist(), -1], [*position[order].tolist(), len(values)], strict=True):
+        for at in range(start, place, _AT_ONCE):  # of all at once, NumPy would make numbers of 64 bits first
+            kept = values[at : min(at + _AT_ONCE, place)]
+            filled += len(kept)
+            if become is None:
+                result[filled - len(kept) : filled] = kept
+            else:
+                np.take(become, kept, out=result[filled - len(kept) : filled], mode="clip")
+        start = place
+        if 0 <= event < len(places):
+            result[filled] = added[event]
+            filled += 1
+        elif event >= 0:
+            start += 1
+    return result
 
 
 _TERMS = pa.schema([pa.field("term", pa.string(), nullable=False), pa.field("rows", pa.int64(), nullable=False)])
