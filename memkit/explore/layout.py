@@ -13,10 +13,10 @@ from memkit.base.hashes import checksum
 from memkit.errors import MissingExtraError
 from memkit.extend.showing import check_fitted
 from memkit.extend.writing import check_choice
+from memkit.index.ann import Nearest
 from memkit.index.centre import Centring
 from memkit.index.encoders.base import Vectors, as_texts, unit_means, unit_rows
 from memkit.index.latent import latent_vectors
-from memkit.index.nearest import Nearest
 from memkit.schemas import Floats
 from memkit.search.fitted.chunks import take_rows
 from memkit.search.fitted.index import MemoryIndex

@@ -17,8 +17,7 @@ import pyarrow as pa
 from memkit.base.params import Estimator, estimator, param
 from memkit.errors import NotFittedError
 from memkit.index import store
-from memkit.index.arm import Abilities
-from memkit.index.near_words import NearWords, Sight, readable
+from memkit.index.arm import Abilities, NearWords, Sight, readable
 from memkit.index.postings import (
     Postings,
     Query,

@@ -20,8 +20,8 @@ from memkit.base.parallel import is_configured, results
 from memkit.base.params import check_value
 from memkit.base.progress import bar
 from memkit.errors import MemkitError, ParameterError
+from memkit.index.ann import cosines
 from memkit.index.encoders.base import Vectors, check_block, cores, one_thread, unit_rows
-from memkit.index.nearest import cosines
 from memkit.schemas import Ints, Mask
 
 PAIRS = pa.schema([("i", pa.int64()), ("j", pa.int64()), ("cosine", pa.float64())])

@@ -17,10 +17,10 @@ import pyarrow as pa
 
 from memkit.base.hashes import digest
 from memkit.errors import ParameterError, did_you_mean
+from memkit.index.ann import SCORE_DIGITS, STEP
 from memkit.index.dense import Dense
-from memkit.index.nearest import SCORE_DIGITS, STEP
+from memkit.index.turns import AUTO
 from memkit.schemas import Floats, Ints, Mask
-from memkit.search.fitted.context import AUTO
 from memkit.search.fitted.index import MemoryIndex
 from memkit.search.settings import QuerySettings
 from memkit.search.steps.recall import Arm

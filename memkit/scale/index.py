@@ -23,20 +23,20 @@ import pyarrow.compute as pc
 
 from memkit.base.parallel import results
 from memkit.errors import MemkitError, ParameterError, count_of
+from memkit.index.ann import SCORE_DIGITS, STEP
+from memkit.index.arm import Sight
 from memkit.index.cache import shared_cache
 from memkit.index.centre import Centring
 from memkit.index.encode import as_encoder
 from memkit.index.encoders.base import as_texts
-from memkit.index.near_words import Sight
-from memkit.index.nearest import SCORE_DIGITS, STEP
 from memkit.index.postings import Postings
+from memkit.index.turns import AUTO
 from memkit.scale.buckets import Buckets
 from memkit.scale.statistics import VECTOR, Statistics, counts_of, key_of, vectors_of
 from memkit.schemas import TABLES, Ints
 from memkit.search.ask import Ask
 from memkit.search.fitted.across import Vocabulary
 from memkit.search.fitted.chunks import take_rows
-from memkit.search.fitted.context import AUTO
 from memkit.search.fitted.index import Answer, MemoryIndex, Reading, Searchable, build_as, of_chunks
 from memkit.search.fitted.settings import Index
 from memkit.search.settings import QuerySettings

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from memkit.index.nearest import cosines
+from memkit.index.ann import cosines
 from memkit.schemas import Floats, Ints, Mask
 from memkit.search.fitted.chunks import take_rows
 from memkit.tables.owners import Owners

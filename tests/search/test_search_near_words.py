@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import memkit as mk
+from memkit.index.arm import NearWords, Sight
 from memkit.index.lexical import BM25
-from memkit.index.near_words import NearWords, Sight
 
 DAY = "2026-03-01"
 TEXTS = ["Пул соединений: десять", "Настройка кеша постгреса", "Ошибка E4021 в журнале", "The deployment window", "кот"]

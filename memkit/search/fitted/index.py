@@ -26,21 +26,19 @@ from memkit.base.hashes import digest_of_rows
 from memkit.base.params import check_corpus
 from memkit.display.views import NAMED
 from memkit.errors import count_of
+from memkit.index.arm import Nearest, Sight
 from memkit.index.cache import shared_cache
 from memkit.index.centre import scripts
 from memkit.index.encode import as_encoder
 from memkit.index.encoders.base import Calibration, Vectors, as_texts, content_key
-from memkit.index.near_words import Nearest, Sight
 from memkit.index.postings import CANDIDATES
-from memkit.index.turns import Turns
+from memkit.index.turns import AUTO, Turns, conversation_column, turns_of
 from memkit.schemas import Ints, Mask
 from memkit.search.alike import Likeness, Repeats
 from memkit.search.ask import Ask
-from memkit.search.fitted import refit
 from memkit.search.fitted.across import WORDLESS, TermVectors, Vocabulary, says_words, vocabulary_of
 from memkit.search.fitted.chunks import make_chunks, take_rows, vectors_of
-from memkit.search.fitted.context import AUTO, conversation_column, turns_of
-from memkit.search.fitted.rows import Rows, make_rows
+from memkit.search.fitted.rows import Rows, make_rows, refit_tables, take_over
 from memkit.search.fitted.settings import Index
 from memkit.search.settings import STEPS, QuerySettings
 from memkit.search.state import Candidates, merge
@@ -531,13 +529,13 @@ def build_as(kind: Callable[..., Kind], corpus: Corpus, settings: Index, before:
     else:
         known = None
         chunker = partial(make_chunks, settings=settings)
-        memories, table, former = refit.refit_tables(before, corpus_memories, order, chunker)
+        memories, table, former = refit_tables(before, corpus_memories, order, chunker)
     rows = make_rows(memories, table, former and (former[0].rows, *former[1:]))
     index = kind(
         corpus, corpus_memories, settings, order, memories, *_columns_of(table), rows, absent=_absent(settings)
     )
     if former is not None:
-        refit.take_over(index, *former[:2], PER_TEXT)
+        take_over(index, *former[:2], PER_TEXT)
         index.former = former[:2]
     if known is not None:  # which is the user's own, and saves the hashing of each text
         keys = {} if known[_KEYS].null_count else {_KEYS: np.array(known[_KEYS].to_pylist(), object)}

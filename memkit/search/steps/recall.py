@@ -18,15 +18,15 @@ from numpy.typing import NDArray
 from memkit.base.params import Estimator, estimator, param
 from memkit.documents import cite
 from memkit.errors import ParameterError, StaleIndexError, count_of
+from memkit.index.turns import AUTO
 from memkit.schemas import Floats, Ints, Mask
-from memkit.search.fitted.context import AUTO
 from memkit.search.fitted.settings import Index
 from memkit.search.state import group_starts, spread
 from memkit.search.step import Look, Step
 from memkit.text.boilerplate import evidence
 
 if TYPE_CHECKING:
-    from memkit.index.near_words import Nearest, Sight
+    from memkit.index.arm import Nearest, Sight
     from memkit.search.ask import Ask
     from memkit.search.fitted.index import MemoryIndex, Reading
     from memkit.search.question import Question
