@@ -589,6 +589,7 @@ FORMAT = Format(
     endings=MARKDOWN,
     writes=(".json", ".md", KEPT),
     claims=_claims,
+    landmark="users memory",
     survey=_survey,
     parse=parse,
     relate=_relate,

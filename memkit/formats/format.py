@@ -126,7 +126,7 @@ class Folder:
     opened: dict[str, File | None] = field(default_factory=dict)
 
     def has_any(self, landmarks: Sequence[str]) -> bool:
-        """Whether a file or folder of one of these names exists at any depth, or none is asked for."""
+        """Whether a file or folder of one of these names exists at any depth or holds the root, or none is asked for."""
         return not landmarks or any(f"/{landmark}\0" in self._paths for landmark in landmarks)
 
     @cached_property
@@ -136,7 +136,7 @@ class Folder:
     @cached_property
     def _paths(self) -> str:
         """All paths in one text, as to look for a name in it takes a tenth of a look at each path."""
-        return "\0/".join(("", *self.listing.folders, *self.listing.files, ""))
+        return "\0/".join(("", *self.listing.root.parts, *self.listing.folders, *self.listing.files, ""))
 
     def open(self, path: str) -> File | None:
         """A file to look into, its front matter parsed once for all formats; None where it cannot be read.
@@ -237,8 +237,8 @@ class Format:
     whole_index : str
         The name of the file that must link to every page beside it, as an agent knows these by it alone.
     landmark : str
-        The file or folder that must exist for the survey to run; several are separated by blanks, and none is needed
-        where it is empty.
+        The file or folder that must exist, or hold the root, for the survey to run; several are separated by blanks,
+        and none is needed where it is empty.
     survey : callable, optional
         ``survey(folder) -> Survey``, called before anything is parsed.
     beside : callable, optional

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from memkit.formats.faults import Rule
@@ -95,6 +96,7 @@ OWNERS = ("userid", "user", "owner")
 IMPORTANCE, CONFIDENCE = ("importance", "importancescore"), ("confidence", "confidencescore")
 MEASURES = {"importance": IMPORTANCE, "confidence": CONFIDENCE, "access_count": ("accesscount",)}
 """The columns for how much a memory counts, how sure it is and how often it was used, and what these are called."""
+_MEASURE_OF = {name: column for column, names in MEASURES.items() for name in names}
 SCALES = ((frozenset(("maturity", "recency")), 100.0),)
 """Where importance is a number, its highest is 1; of a host that has other fields beside it, it is this: ByteRover."""
 _BAD_IMPORTANCE = Rule("bad_value", "any", "importance", "high, normal, medium, low or a number in 0..1")
@@ -104,6 +106,7 @@ _PARTS = str.maketrans("", "", "-_ ")
 """What parts the words of a name, where it is not a capital."""
 
 
+@lru_cache(4096)
 def plain(name: str) -> str:
     """A name as it is looked up.
 
@@ -241,7 +244,7 @@ def is_held(name: str, value: object, measures: Mapping[str, Any]) -> bool:
     >>> is_held("confidence", 0.8, {"confidence": 0.8}), is_held("importance", 0.9, {"importance": "high"})
     (True, False)
     """
-    column = next((column for column, names in MEASURES.items() if name in names), None)
+    column = _MEASURE_OF.get(name)
     if column is None or measures.get(column) is None or isinstance(value, (bool, list, dict)):
         return False
     return value == measures[column] or (column != "importance" and number_of(value) == measures[column])
@@ -253,10 +256,10 @@ def unread_measures(fields: Mapping[str, Any]) -> Iterator[tuple[str, object, Ru
     >>> [(name, value) for name, value, _ in unread_measures({"Importance": 7, "confidence": "high"})]
     [('Importance', 7)]
     """
-    top = _highest([{plain(key): value for key, value in fields.items()}])
     for key, value in fields.items():
-        name = plain(key)
-        if name in IMPORTANCE and number_of(value) is not None and importance_of(value, top) is None:
-            yield key, value, _BAD_IMPORTANCE
-        elif name in CONFIDENCE and number_of(value) is not None and ratio_of(value) is None:
+        column = _MEASURE_OF.get(plain(key))
+        if column == "importance" and number_of(value) is not None:
+            if importance_of(value, _highest([{plain(name): each for name, each in fields.items()}])) is None:
+                yield key, value, _BAD_IMPORTANCE
+        elif column == "confidence" and number_of(value) is not None and ratio_of(value) is None:
             yield key, value, _BAD_CONFIDENCE

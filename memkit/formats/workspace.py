@@ -109,6 +109,7 @@ _DRAWING = re.compile(
 )
 """How the data of a drawing begin, of Excalidraw and tldraw."""
 _SAYS = re.compile(r"[^\s%]")
+_DATES, _ENDS = frozenset((*CREATED, *UPDATED)), frozenset(EXPIRES)
 _NOBODY = Turn("", None, "")
 _Upper = tuple[Heading, datetime | None, str | None]
 """A heading with the day and the time that it names."""
@@ -300,7 +301,7 @@ class Sections:
         self.body = source.text[front.body_at :] if front else source.text
         self.code, self.marked = self.marks_in(self.body)
         if front:
-            self._read_front(front.fields)
+            self.read_front(front.fields)
         self.begins = self.updated or (self.dated.day if self.dated else self.named)
         if front:
             self.expires = end_in(self.fields, self.begins)
@@ -311,7 +312,7 @@ class Sections:
         if self.is_bracketed and self.kind == "document":
             self.kind = "daily_log"
 
-    def _read_front(self, fields: Node) -> None:
+    def read_front(self, fields: Node) -> None:
         """What the front matter says of the whole file."""
         inner = [fields.get(name) for name in ("metadata", "temporal")]
         self.places = [fields, *(place for place in inner if isinstance(place, Node))]
@@ -322,9 +323,9 @@ class Sections:
 
     def unread_dates(self, name: str, value: object) -> Iterator[object]:
         """What a field of the front matter, by its plain name, says in place of a date that can be read."""
-        if name in (*CREATED, *UPDATED) and moment_of(value) is None:
+        if name in _DATES and moment_of(value) is None:
             yield value
-        if name in EXPIRES and end_by(name, value, self.begins) is None:
+        if name in _ENDS and end_by(name, value, self.begins) is None:
             yield value
 
     def _check_front(self) -> None:

@@ -35,7 +35,6 @@ from memkit.formats.spelling import (
     UPDATED,
     USERS,
     VERIFIED,
-    end_in,
     is_held,
     plain,
 )
@@ -210,28 +209,39 @@ class Page(Sections):
         Of the whole page.
     """
 
+    description = ""
+    tags: list[str]
+    aliases: list[str] | None = None
+    verified: datetime | None = None
+    stale: datetime | None = None
+    scope: str | None = None
+    user: str | None = None
+    source_id: str | None = None
+
     def __init__(
         self, file: File, rows: Rows, kind: str = "", *, is_vault: bool = False, known_tags: Iterable[str] = ()
     ) -> None:
+        self.tags = []
         super().__init__(file, rows, kind or kind_of_page(file))
         self.is_vault = is_vault
-        self.description = (self.in_front(DESCRIPTIONS, text_of) or "").strip()
-        self.tags = self.in_front(TAGS, lambda value: tags_of(value) or None) or []
-        self.aliases = self.in_front(ALIASES, lambda value: loose_words(value) or None)
         self.known_tags = {tag.casefold() for tag in chain(self.tags, known_tags)}
         self.plain_text = without_code(self.body, self.code)
         self._links = links_by_line(self.plain_text)  # sections ask in their order
         self._n_asked = 0
         self.title = self.title_of()
-        self.created = self.in_front(CREATED, moment_of)
-        generated = self.in_front((GENERATED,), lambda value: latest_of(value) if isinstance(value, dict) else None)
-        self.updated = self.in_front(UPDATED, moment_of) or generated or self.created
+
+    def read_front(self, fields: Node) -> None:
+        """Also what a page says of itself: description, tags, other names, type, owner, other dates."""
+        super().read_front(fields)
+        self.description = (self.in_front(DESCRIPTIONS, text_of) or "").strip()
+        self.tags = self.in_front(TAGS, lambda value: tags_of(value) or None) or []
+        self.aliases = self.in_front(ALIASES, lambda value: loose_words(value) or None)
         self.verified, self.stale = self.in_front(VERIFIED, latest_of), self.in_front(STALE, time_of)
-        self.scope = self.in_front(TYPES, text_of)
+        self.scope, self.user = self.in_front(TYPES, text_of), self.in_front(USERS, text_of)
         self.source_id = self.in_front(IDS_OF_PAGES, text_of)
-        self.user = self.in_front(USERS, text_of)
-        self.begins = self.updated or self.begins
-        self.expires = end_in(self.fields, self.begins)
+        generated = self.in_front((GENERATED,), lambda value: latest_of(value) if isinstance(value, dict) else None)
+        if generated and self.in_front(UPDATED, moment_of) is None:
+            self.updated = generated
 
     def unread_dates(self, name: str, value: object) -> Iterator[object]:
         """Also of the dates that only pages have; of those that may be several each."""
@@ -301,7 +311,7 @@ class Page(Sections):
         memory: Row = {"format": "workspace", "title": self.title, "text": text, "heading_path": heading_path(path)}
         day = self.dated.day if self.dated else None if self.created or self.updated else self.named
         memory |= {"created_at": day or self.created, "updated_at": day or self.updated}
-        memory |= {"date_source": "name" if day else None} | self._of_page() | self._of_first_section()
+        memory |= {"date_source": "name" if day else None} | self._of_page | self._of_first_section()
         self.rows.add("memories", {**row, **memory, "tags": self.tags})
         document = {"level": 0, "ordinal": 0, "chars": len(text)}
         self.rows.add("documents", {**row, **document})
@@ -316,10 +326,10 @@ class Page(Sections):
 
     def columns(self, section: Section) -> Row:
         """What the page says of each section, the title and the description above it included."""
-        above = self.above_section(section)
-        tags = [*self.tags, *self._marks(section)]
-        row = self._of_page() if section.ordinal else self._of_page() | self._of_first_section()
-        return row | {"tags": list(dict.fromkeys(tags)), "heading_path": heading_path(self.source.path, *above)}
+        row = {**self._of_page, "heading_path": heading_path(self.source.path, *self.above_section(section))}
+        if not section.ordinal:
+            row |= self._of_first_section()
+        return row | {"tags": list(dict.fromkeys((*self.tags, *self._marks(section))))}
 
     def above_section(self, section: Section) -> list[str]:
         """The names above a section: title and description, where no heading says the title already."""
@@ -327,10 +337,14 @@ class Page(Sections):
         described = [self.description] if self.description and section.heading.level else []
         if not section.heading.level:
             return above  # its own title is the page's
-        place = next((number for number, name in enumerate(above, 1) if holds_title(name, self.title)), None)
+        place = next((number for number, name in enumerate(above, 1) if self._has_title(name)), None)
         if place is not None:
             return above[:place] + described + above[place:]
-        return [*([] if holds_title(heading, self.title) else [self.title]), *described, *above]
+        return [*([] if self._has_title(heading) else [self.title]), *described, *above]
+
+    def _has_title(self, heading: str) -> bool:
+        """`holds_title` for the page's own."""
+        return heading == self.title != "" or holds_title(heading, self.title)
 
     def beside(self, section: Section, memory_id: str) -> None:
         """Add the links of a section, in their order."""
@@ -376,6 +390,7 @@ class Page(Sections):
     def _plain_lines(self) -> list[str]:
         return self.plain_text.split("\n")
 
+    @cached_property
     def _of_page(self) -> Row:
         """The columns that every section has from its page."""
         row: Row = {"scope": self.scope, "source_id": self.source_id, "status": self.status}
@@ -392,27 +407,35 @@ class Page(Sections):
 
     def _is_held(self, name: str, value: Any) -> bool:
         """Whether a column holds all that a field of the front matter says."""
-        text = text_of(value)
         if is_held(name, value, self.measures):
             return True
-        if text is None:
+        if text_of(value) is None:
             return (name in TAGS and tags_of(value) == self.tags == value) or (
                 name in ALIASES and value == self.aliases
             )
-        held = (
-            (TITLES, self.title == text),
-            (DESCRIPTIONS, self.description == text),
-            (CREATED, self.created is not None and time_of(value) == self.created),
-            (UPDATED, self.updated is not None and time_of(value) == self.updated),
-            (VERIFIED, self.verified is not None and time_of(value) == self.verified),
-            (STALE, self.stale is not None and time_of(value) == self.stale),
-            (TYPES, self.scope == text),
-            (USERS, self.user == text),
-            (ENDS, self.expires is not None and end_of(value) == self.expires),
-            (IDS_OF_PAGES, self.source_id == text),
-            (STATUS, self.status == text),
-        )
-        return any(name in names and is_equal for names, is_equal in held)
+        attribute, read = _HELD.get(name, ("", text_of))
+        held = getattr(self, attribute) if attribute else None
+        return held is not None and read(value) == held
+
+
+_HELD = {
+    name: (attribute, read)
+    for names, attribute, read in (
+        (TITLES, "title", text_of),
+        (DESCRIPTIONS, "description", text_of),
+        (CREATED, "created", time_of),
+        (UPDATED, "updated", time_of),
+        (VERIFIED, "verified", time_of),
+        (STALE, "stale", time_of),
+        (TYPES, "scope", text_of),
+        (USERS, "user", text_of),
+        (ENDS, "expires", end_of),
+        (IDS_OF_PAGES, "source_id", text_of),
+        (STATUS, "status", text_of),
+    )
+    for name in names
+}
+"""By the plain name of a field, what has its value as a column, and how that is read."""
 
 
 def names_pages(text: str, stems: Set[str], linking: str) -> bool:

@@ -409,6 +409,7 @@ FORMAT = layout(
     never_read=(".claude/skills", ".claude/agents", ".claude/commands"),
     owned_files=INSTRUCTIONS,
     page_types=TYPES_OF_TOPICS,
+    landmark=f".claude .agents projects {INDEX} {SKILL}",
     survey=survey,
     whole_index=INDEX,
     owner=Owner("page", store=_STORE, homes=(INDEX,), slugs=False),

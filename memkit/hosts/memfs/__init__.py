@@ -111,6 +111,7 @@ FORMAT = layout(
     order=80,
     kinds=_KINDS,
     hidden_places=(".letta/agents/*/memory",),
+    landmark=".letta system MEMORY.md",
     survey=survey,
     rules=(
         _SKILLS,

@@ -93,6 +93,7 @@ FORMAT = layout(
     kinds=("page", "head", "index", "log"),
     hidden_places=(".serena/memories",),
     owner=Owner("page", store=f"(?:{_PLACE})?", by_name=True),
+    landmark=".serena",
     survey=survey,
     reads_heads=True,
 )
