@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
 from functools import cache, lru_cache
 from typing import NamedTuple
@@ -412,3 +413,100 @@ def _said_day() -> re.Pattern[str]:
     names = r"\(\?P(<|=)(year|day|month|number|by|last)(>|\))"
     unique = (re.sub(names, rf"(?P\g<1>\g<2>{n}\g<3>", form) for n, form in enumerate(forms))
     return re.compile(rf"(?:{_WEEKDAY}\.? )?(?:{'|'.join(unique)})(?: \(?{_WEEKDAY}\)?)?", re.IGNORECASE)
+
+
+_DATED = re.compile(
+    r"(\d{4}-\d{2}-\d{2}|\d{4}_\d{2}_\d{2}|(?:19|20)\d{6})"
+    r"(?:[-_T ]+([01]\d|2[0-3])[-:h]?([0-5]\d)(?:[0-5]\d)?(?![\w]))?(?:[-_ .]+(.+))?"
+)
+"""A name that opens with a day, in which `day_in` would not see the time; longer numbers are ids."""
+_NAMED_LOG = re.compile(
+    r"(?:(?:logs?|journal|diary|daily|day|дневник|журнал|лог|день|ежедневник)[-_ .]{1,3}){1,2}", re.I
+)
+"""The words that open the name of a log."""
+_TIME_AS_DIGITS = re.compile(r"(?<![^\W_])(?:[0-9]{12}|[0-9]{14}|[0-9]{17})(?![^\W_])")
+"""The name of a card in a box of notes."""
+_COMPACT_END = re.compile(r"[-_ ]((?:19|20)\d{6})\Z")
+_WEEK = re.compile(r"(?<!\d)((?:19|20)\d\d)-?W([0-5]\d)(?!\d)", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Dated:
+    """What a file's name says: day, HH:MM, the rest. `day` is null for a date that does not exist."""
+
+    written: str
+    day: datetime | None
+    time: str | None
+    slug: str | None
+
+
+def dated(stem: str) -> Dated | None:
+    """The date that the name of a log opens with, or None; the journals of Logseq are named with ``_``.
+
+    >>> dated("2026-02-15-1230-deploy").time, dated("20260215-12-30").time, dated("2026-02-15-deploy").slug
+    ('12:30', '12:30', 'deploy')
+    >>> dated("20260215-123059").time
+    '12:30'
+    >>> {dated(stem).day for stem in ("2026_02_15", "20260215", "log-2026-02-15", "Дневник 15.02.2026")}
+    {datetime.datetime(2026, 2, 15, 0, 0)}
+    >>> dated("202602151230"), dated("meeting-2026-02-15")
+    (None, None)
+    """
+    return _told_by(stem)[0]
+
+
+def named_day(stem: str) -> datetime | None:
+    """The day that a file's name tells anywhere, with the time of one of 12, 14 or 17 digits; of a week its Monday.
+
+    >>> named_day("meeting-2026-02-15") == named_day("Встреча 15 февраля 2026") == named_day("report_20260215")
+    True
+    >>> named_day("2026-W03"), named_day("plan-v2.10"), named_day("12345678901234")
+    (datetime.datetime(2026, 1, 12, 0, 0), None, None)
+    >>> named_day("20260215123045-чай"), named_day("202602151230").hour
+    (datetime.datetime(2026, 2, 15, 12, 30, 45), 12)
+    """
+    return _told_by(stem)[1]
+
+
+@lru_cache(16_384)  # a survey asks for the names of all files before the first of them is read
+def _told_by(stem: str) -> tuple[Dated | None, datetime | None]:
+    """What `dated` and `named_day` say of a name."""
+    if not _DIGIT.search(stem):
+        return None, None
+    word = _NAMED_LOG.match(stem)
+    inner = stem[word.end() :] if word else stem
+    if match := _DATED.fullmatch(inner):
+        text, hour, minute, slug = match.groups()
+        day = _moment_in(text.replace("_", "-"))
+        if day or not text.isdigit():  # eight digits that are no day are a number
+            return Dated(text, day, f"{hour}:{minute}" if hour else None, slug), day
+    named = day_in(inner)
+    if named and not named.start and not inner[named.end : named.end + 1].isalnum():
+        day = midnight(named.day)
+        return Dated(inner[: named.end], day, None, inner[named.end :].strip("-_ .") or None), day
+    return None, _day_within(stem, day_in(stem) if word else named)
+
+
+def _day_within(stem: str, named: NamedDay | None) -> datetime | None:
+    """The day that a name tells where it is no log's; `named` is that in words or in a usual form."""
+    if (digits := _TIME_AS_DIGITS.search(stem)) and (moment := _moment_in(digits[0])):
+        return moment
+    if named:
+        return midnight(named.day)
+    if match := _COMPACT_END.search(stem):
+        return _moment_in(match[1])
+    week = _WEEK.search(stem)
+    try:
+        return midnight(date.fromisocalendar(int(week[1]), int(week[2]), 1)) if week else None
+    except ValueError:  # no such week
+        return None
+
+
+def _moment_in(text: str) -> datetime | None:
+    found = told(text)
+    return found.moment if found else None
+
+
+def midnight(day: date) -> datetime:
+    """The first instant of a day."""
+    return datetime(day.year, day.month, day.day)

@@ -28,9 +28,8 @@ from memkit.change.memories import (
 from memkit.change.planning import clean_entries
 from memkit.errors import ChangeRefusedError, FormatError, ParameterError
 from memkit.formats.fields import words_given
-from memkit.formats.index_tree.index import FIELDS, format_branch, format_branch_line, format_root, ordered_entry
-from memkit.formats.index_tree.structure import below
-from memkit.formats.index_tree.survey import ANY_INDEX
+from memkit.formats.index_tree.format import ANY_INDEX
+from memkit.formats.index_tree.index import FIELDS, below, format_branch, format_branch_line, format_root, ordered_entry
 from memkit.formats.rows import Row
 from memkit.formats.syntax.places import Json, Splice, with_values
 from memkit.policy.index_standard import IndexCheck, SplitPlan

@@ -25,11 +25,10 @@ from memkit.formats.records.adapters import CURRENT, adapt, shape_of
 from memkit.formats.records.format import JOURNAL, kind_of
 from memkit.formats.records.kinds import RECORD_KINDS
 from memkit.formats.rows import Row
+from memkit.formats.spelling import text_of
 from memkit.formats.syntax import front_matter
-from memkit.formats.syntax.json import load_json
-from memkit.formats.syntax.node import Node
+from memkit.formats.syntax.json import Node, load_json
 from memkit.formats.syntax.places import Head, Splice, plain_lines, syntax_of
-from memkit.formats.syntax.values import text_of
 from memkit.formats.syntax.write import pretty
 
 STEPS = ("users", "index", "records", "notes")

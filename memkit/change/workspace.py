@@ -18,9 +18,9 @@ from memkit.change.disk import folder_of
 from memkit.change.draft import Draft, Operations, checked, missing
 from memkit.change.edits import Edits
 from memkit.errors import ChangeRefusedError, MemkitError, ParameterError, QueryError
+from memkit.formats.spelling import day_of
 from memkit.formats.syntax.places import line_end
 from memkit.formats.syntax.speech import clock_of, escaped, turn_of
-from memkit.formats.syntax.values import day_of
 from memkit.presets import workspace
 from memkit.schemas import tuples_of
 from memkit.search.retriever import Retriever

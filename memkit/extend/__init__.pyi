@@ -21,7 +21,7 @@ from memkit.extend.registering import unregister as unregister
 from memkit.formats.facts import format_fact as format_fact
 from memkit.formats.facts import parse_fact as parse_fact
 from memkit.formats.format import Format as Format
-from memkit.formats.owner import Owner as Owner
+from memkit.formats.format import Owner as Owner
 from memkit.formats.prompts import Prompt as Prompt
 from memkit.formats.records.adapters import Adapter as Adapter
 from memkit.formats.registry import known_formats as known_formats

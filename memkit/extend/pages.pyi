@@ -1,5 +1,6 @@
 # The names of mk.extend.pages, for type checkers and for the module itself.
 
+from memkit.base.dates import dated as dated
 from memkit.formats.linked.layout import layout as layout
 from memkit.formats.linked.links import Link as Link
 from memkit.formats.linked.links import links_in as links_in
@@ -12,5 +13,4 @@ from memkit.formats.linked.relations import MEM as MEM
 from memkit.formats.linked.relations import UNREAD_FILES as UNREAD_FILES
 from memkit.formats.workspace import OF_ENTRY as OF_ENTRY
 from memkit.formats.workspace import Section as Section
-from memkit.formats.workspace import dated as dated
 from memkit.formats.workspace import moment_of as moment_of

@@ -28,12 +28,10 @@ from memkit.errors import FormatError, did_you_mean
 from memkit.formats.disk.source import Source
 from memkit.formats.faults import Rule
 from memkit.formats.fields import DAY, LAST_DAY, TAG, WHOLE, Field, Fields, Problem, words_test
-from memkit.formats.format import MARKDOWN, File, Folder, Format, Survey
-from memkit.formats.owner import NONE, Owner
+from memkit.formats.format import MARKDOWN, NONE, File, Folder, Format, Owner, Survey
 from memkit.formats.rows import Row, Rows, Tables, extra_of, json_text
-from memkit.formats.syntax.json import load_json, name_lines
-from memkit.formats.syntax.node import Node, StructureError
-from memkit.formats.syntax.values import day_of
+from memkit.formats.spelling import day_of
+from memkit.formats.syntax.json import Node, StructureError, load_json, name_lines
 from memkit.schemas import IMPORTANCE_WORDS, IMPORTANCES, result_schema
 
 TAGS = ("id", "t", "imp", "exp", "created")

@@ -10,8 +10,7 @@ from memkit.base.checked import LONE_SURROGATE
 from memkit.errors import FormatError
 from memkit.formats.faults import Rule, length, one_of
 from memkit.formats.rows import Row, Rows
-from memkit.formats.syntax.node import Node
-from memkit.formats.syntax.values import (
+from memkit.formats.spelling import (
     bool_of,
     day_of,
     end_of_day,
@@ -23,6 +22,7 @@ from memkit.formats.syntax.values import (
     text_of,
     words_of,
 )
+from memkit.formats.syntax.json import Node
 
 Problem = Callable[[str, str, str, object], None]
 """Called with the rule's code, the field, what was expected and what was found."""

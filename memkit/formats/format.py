@@ -1,4 +1,8 @@
-"""The declaration of a format, as data: the general reader works from these alone and knows no format by name."""
+"""The declaration of a format, as data: the general reader works from these alone and knows no format by name.
+
+It also says whose fact a memory is: the store that holds it, and what it is about. Two texts are duplicates only where
+they have one owner: the same user, store and subject. `memkit.tables.owners` compares owners by these declarations.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,6 @@ import pyarrow as pa
 from memkit.base import hashes
 from memkit.formats.disk.source import Source
 from memkit.formats.faults import Rule, Tests, tests_of
-from memkit.formats.owner import BY_TITLE, Owner
 from memkit.formats.rows import Rows, Tables
 from memkit.formats.syntax import front_matter
 from memkit.formats.syntax.front_matter import FrontMatter
@@ -21,6 +24,55 @@ from memkit.schemas import Kind
 
 if TYPE_CHECKING:
     from memkit.formats.disk.files import Listing
+
+PAGE, TITLE, NONE = "page", "title", ""
+UNDIVIDED = ("memory.md", "user.md")
+"""The names of files, in lower case, whose headings do not divide owners: all within one is about the same."""
+
+
+@dataclass(frozen=True)
+class Owner:
+    """What tells the owners of a format's memories apart, besides the user.
+
+    Attributes
+    ----------
+    subject : str
+        What a memory is about: ``page`` (the page's title and the headings within the page), ``title`` (the column:
+        an entity, a subject, a question), or empty where the format says nothing.
+    kinds : tuple of str
+        The kinds that have a subject; empty: all.
+    by_scope : bool
+        Whether the column ``scope`` belongs to the subject.
+    store : str
+        A regular expression whose match at the head of a path is the store, where the host loads stores apart; empty
+        where it does not.
+    homes : tuple of str
+        Where the expression finds no store, the folder of the nearest file of one of these names is one, unless it lies
+        among archives or copies.
+    by_name : bool
+        Whether the host loads a page by the name of its file, so that the name counts as it is written. Elsewhere a
+        title that comes from the name of a file is read without the mark of a copy.
+    slugs : bool
+        Whether a title that only spells the name of its file is a subject.
+
+    Examples
+    --------
+    >>> Owner("title", store=".*")
+    Owner(subject='title', kinds=(), by_scope=False, store='.*', homes=(), by_name=False, slugs=True)
+    """
+
+    subject: str = TITLE
+    kinds: tuple[str, ...] = ()
+    by_scope: bool = False
+    store: str = ""
+    homes: tuple[str, ...] = ()
+    by_name: bool = False
+    slugs: bool = True
+
+
+BY_TITLE = Owner()
+"""The owner where a format declares none."""
+
 
 MARKDOWN = (".md", ".markdown")
 SKILL = "SKILL.md"
@@ -126,7 +178,7 @@ class Folder:
     opened: dict[str, File | None] = field(default_factory=dict)
 
     def has_any(self, landmarks: Sequence[str]) -> bool:
-        """Whether a file or folder of one of these names exists at any depth or holds the root, or none is asked for."""
+        """Whether a file or folder at any depth, or above the root, has one of these names, or none is asked for."""
         return not landmarks or any(f"/{landmark}\0" in self._paths for landmark in landmarks)
 
     @cached_property

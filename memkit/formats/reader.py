@@ -27,8 +27,6 @@ from memkit.base.parallel import results, workers
 from memkit.base.params import describe, record_as_of, zone_of
 from memkit.base.plugins import FOLDERS
 from memkit.base.progress import bar
-from memkit.formats.aside import with_aside
-from memkit.formats.boxes import checklist_of
 from memkit.formats.disk.files import (
     MAX_FILE_BYTES,
     Content,
@@ -44,6 +42,7 @@ from memkit.formats.disk.files import (
 from memkit.formats.disk.lock import steady
 from memkit.formats.disk.source import Source
 from memkit.formats.faults import Rule
+from memkit.formats.finished import checklist_of, with_aside
 from memkit.formats.format import File, Folder, Format, Role, Survey
 from memkit.formats.records.adapters import Adapter, register_adapter, registered_adapters
 from memkit.formats.registry import FORMATS, formats_for, guarded, may_claim, parse_file

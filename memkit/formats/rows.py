@@ -20,7 +20,7 @@ from memkit.base.hashes import digest
 from memkit.formats.disk.source import Source
 from memkit.formats.faults import ADVICE, SEVERITIES, Rule, Tests, tests_of
 from memkit.formats.syntax import front_matter, yaml
-from memkit.formats.syntax.node import Node
+from memkit.formats.syntax.json import Node
 from memkit.schemas import TABLES, with_column, without_rows
 
 if TYPE_CHECKING:

@@ -19,10 +19,9 @@ from memkit.base.params import Moment, describe, until_text
 from memkit.formats.faults import FIXES, SEVERITIES, Rule
 from memkit.formats.fields import TIME
 from memkit.formats.format import Format
-from memkit.formats.heads import UNREAD_HEAD
 from memkit.formats.registry import FORMATS, guarded
 from memkit.formats.rows import KEPT_WITH, PROBLEM_ORDER, Rows, Tables
-from memkit.formats.spelling import OF_MEASURES
+from memkit.formats.spelling import OF_MEASURES, UNREAD_HEAD
 from memkit.schemas import KINDS, tuples_of, with_column
 
 _ANY = (

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
-from functools import cached_property, lru_cache
+from functools import cached_property
 from heapq import merge
 from itertools import chain, islice, pairwise
 from operator import attrgetter
@@ -19,15 +18,12 @@ from typing import Any, NamedTuple, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.base.dates import SEVERAL_ZONES, NamedDay, day_in, told
+from memkit.base.dates import SEVERAL_ZONES, dated, day_in, midnight, named_day, told
 from memkit.base.fences import Fences, Heading, headings, is_heading, marks, underlined_in
 from memkit.formats.disk.source import Source
-from memkit.formats.dreams import KIND as DREAM
-from memkit.formats.dreams import is_dream, is_phase
 from memkit.formats.faults import Rule
 from memkit.formats.fields import TIME
-from memkit.formats.format import MARKDOWN, File, Format, Role
-from memkit.formats.owner import PAGE, Owner
+from memkit.formats.format import MARKDOWN, PAGE, File, Format, Owner, Role
 from memkit.formats.rows import Row, Rows, Tables, extra_of, hash_of, heading_path, shown, slug_of
 from memkit.formats.spelling import (
     CREATED,
@@ -36,32 +32,52 @@ from memkit.formats.spelling import (
     MEASURES,
     TITLES,
     UPDATED,
+    day_of,
     end_by,
     end_in,
     first_of,
+    loose_words,
     measures_in,
     plain,
+    states_date,
     status_in,
+    text_of,
+    time_of,
     unread_measures,
 )
-from memkit.formats.syntax.node import Node
+from memkit.formats.syntax.json import Node
 from memkit.formats.syntax.speech import CLOCK, KNOWN, Turn, clock_of, turn_of, unescaped
-from memkit.formats.syntax.values import day_of, loose_words, states_date, text_of, time_of
+
+DREAM = "dream"
+"""The kind of such a report."""
+_NAME = "DREAMS.md"
+_PLACE = re.compile(r"(?:^|/)memory/dreaming/|(?:^|/)dreaming/(?:[^/]+/)?\d{4}-\d{2}-\d{2}[^/]*$", re.IGNORECASE)
+"""The host's folder; where the memory itself is the root, only its dated reports."""
+_PHASES = frozenset(("light sleep", "rem sleep"))
+"""Headings that a host writes into a day's log above what it dreamt."""
+
+
+def is_dream(source: Source) -> bool:
+    """Whether a file is such a report as a whole, by its name and place.
+
+    >>> paths = ("DREAMS.md", "memory/dreaming/rem/a.md", "dreaming/light/2026-07-03.md", "dreams.md", "dreaming/a.md")
+    >>> [is_dream(Source(path, "")) for path in paths]
+    [True, True, True, False, False]
+    """
+    return source.name == _NAME or ("dream" in source.path.lower() and _PLACE.search(source.path) is not None)
+
+
+def is_phase(headings: Iterable[str]) -> bool:
+    """Whether one of the headings of a section, its own and those above it, names a phase of sleep.
+
+    >>> is_phase(["2026-07-03", "Light Sleep"]), is_phase(["REM Sleep", "Темы"]), is_phase(["Light Sleep Study"])
+    (True, True, False)
+    """
+    folded = map(str.casefold, headings)
+    return any("sleep" in heading and " ".join(heading.split()) in _PHASES for heading in folded)
+
 
 T = TypeVar("T")
-_DATED = re.compile(
-    r"(\d{4}-\d{2}-\d{2}|\d{4}_\d{2}_\d{2}|(?:19|20)\d{6})"
-    r"(?:[-_T ]+([01]\d|2[0-3])[-:h]?([0-5]\d)(?:[0-5]\d)?(?![\w]))?(?:[-_ .]+(.+))?"
-)
-"""A name that opens with a day, in which `day_in` would not see the time; longer numbers are ids."""
-_NAMED_LOG = re.compile(
-    r"(?:(?:logs?|journal|diary|daily|day|дневник|журнал|лог|день|ежедневник)[-_ .]{1,3}){1,2}", re.I
-)
-"""The words that open the name of a log."""
-_TIME_AS_DIGITS = re.compile(r"(?<![^\W_])(?:[0-9]{12}|[0-9]{14}|[0-9]{17})(?![^\W_])")
-"""The name of a card in a box of notes."""
-_COMPACT_END = re.compile(r"[-_ ]((?:19|20)\d{6})\Z")
-_WEEK = re.compile(r"(?<!\d)((?:19|20)\d\d)-?W([0-5]\d)(?!\d)", re.IGNORECASE)
 _DIGIT = re.compile(r"\d")
 _HEADING_DAY = re.compile(r"(?<!\d)(\d{4}-\d{2}-\d{2})(?!\d)")
 _INSTANT = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:?\d{2})")
@@ -132,78 +148,6 @@ class Section(NamedTuple):
     above: list[str]
 
 
-@dataclass(frozen=True)
-class Dated:
-    """What a file's name says: day, HH:MM, the rest. `day` is null for a date that does not exist."""
-
-    written: str
-    day: datetime | None
-    time: str | None
-    slug: str | None
-
-
-def dated(stem: str) -> Dated | None:
-    """The date that the name of a log opens with, or None; the journals of Logseq are named with ``_``.
-
-    >>> dated("2026-02-15-1230-deploy").time, dated("20260215-12-30").time, dated("2026-02-15-deploy").slug
-    ('12:30', '12:30', 'deploy')
-    >>> dated("20260215-123059").time
-    '12:30'
-    >>> {dated(stem).day for stem in ("2026_02_15", "20260215", "log-2026-02-15", "Дневник 15.02.2026")}
-    {datetime.datetime(2026, 2, 15, 0, 0)}
-    >>> dated("202602151230"), dated("meeting-2026-02-15")
-    (None, None)
-    """
-    return _told_by(stem)[0]
-
-
-def named_day(stem: str) -> datetime | None:
-    """The day that a file's name tells anywhere, with the time of one of 12, 14 or 17 digits; of a week its Monday.
-
-    >>> named_day("meeting-2026-02-15") == named_day("Встреча 15 февраля 2026") == named_day("report_20260215")
-    True
-    >>> named_day("2026-W03"), named_day("plan-v2.10"), named_day("12345678901234")
-    (datetime.datetime(2026, 1, 12, 0, 0), None, None)
-    >>> named_day("20260215123045-чай"), named_day("202602151230").hour
-    (datetime.datetime(2026, 2, 15, 12, 30, 45), 12)
-    """
-    return _told_by(stem)[1]
-
-
-@lru_cache(16_384)  # a survey asks for the names of all files before the first of them is read
-def _told_by(stem: str) -> tuple[Dated | None, datetime | None]:
-    """What `dated` and `named_day` say of a name."""
-    if not _DIGIT.search(stem):
-        return None, None
-    word = _NAMED_LOG.match(stem)
-    inner = stem[word.end() :] if word else stem
-    if match := _DATED.fullmatch(inner):
-        text, hour, minute, slug = match.groups()
-        day = time_of(text.replace("_", "-"))
-        if day or not text.isdigit():  # eight digits that are no day are a number
-            return Dated(text, day, f"{hour}:{minute}" if hour else None, slug), day
-    named = day_in(inner)
-    if named and not named.start and not inner[named.end : named.end + 1].isalnum():
-        day = _midnight(named.day)
-        return Dated(inner[: named.end], day, None, inner[named.end :].strip("-_ .") or None), day
-    return None, _day_within(stem, day_in(stem) if word else named)
-
-
-def _day_within(stem: str, named: NamedDay | None) -> datetime | None:
-    """The day that a name tells where it is no log's; `named` is that in words or in a usual form."""
-    if (digits := _TIME_AS_DIGITS.search(stem)) and (moment := time_of(digits[0])):
-        return moment
-    if named:
-        return _midnight(named.day)
-    if match := _COMPACT_END.search(stem):
-        return time_of(match[1])
-    week = _WEEK.search(stem)
-    try:
-        return _midnight(date.fromisocalendar(int(week[1]), int(week[2]), 1)) if week else None
-    except ValueError:  # no such week
-        return None
-
-
 def moment_of(value: object) -> datetime | None:
     """The moment in a field of front matter: a time stamp, else the day that its text, or the link there, names.
 
@@ -221,11 +165,7 @@ def moment_of(value: object) -> datetime | None:
     named = day_in(text)
     if named is None or _CLOCK.search(text[: named.start]) or _CLOCK.search(text[named.end :]):
         return None  # a time of a form that nobody knows is not midnight
-    return _midnight(named.day)
-
-
-def _midnight(day: date) -> datetime:
-    return datetime(day.year, day.month, day.day)
+    return midnight(named.day)
 
 
 _SPECIAL = {"memory": "long_term", "heartbeat": "heartbeat"}
@@ -647,7 +587,7 @@ class Sections:
         if written := _HEADING_DAY.search(heading):
             return day_of(written.group(1))
         named = day_in(heading, chain(reversed(above), (self.source.stem,), reversed(self.source.parents)))
-        return _midnight(named.day) if named else None
+        return midnight(named.day) if named else None
 
     def _turns(self, section: Section, memory_id: str) -> None:
         """Speech turns outside of code fences: each runs to the next one or to a heading."""

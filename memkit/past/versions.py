@@ -15,7 +15,7 @@ from memkit.base.params import zone_of
 from memkit.extend.reading import File, Rows
 from memkit.extend.writing import describe
 from memkit.formats.format import Role
-from memkit.formats.index_tree.survey import PLUGIN_GLOBS
+from memkit.formats.index_tree.format import PLUGIN_GLOBS
 from memkit.formats.reader import Options, Reading, roles_of
 from memkit.formats.registry import FORMATS, parse_file
 from memkit.formats.rows import hash_of

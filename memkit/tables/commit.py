@@ -34,7 +34,7 @@ from memkit.base.hashes import digest
 from memkit.base.params import zone_of
 from memkit.errors import FormatError, MemkitError, refused
 from memkit.formats.disk.files import HIDDEN
-from memkit.formats.index_tree.survey import PLUGIN_GLOBS
+from memkit.formats.index_tree.format import PLUGIN_GLOBS
 from memkit.formats.reader import DATES, Options
 from memkit.formats.registry import NAMES
 from memkit.schemas import TABLES

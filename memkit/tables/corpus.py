@@ -48,7 +48,7 @@ from memkit.formats.disk.files import HIDDEN, MAX_FILE_BYTES, digest_of, home_of
 from memkit.formats.disk.source import decode, utf8
 from memkit.formats.faults import SEVERITIES, Rule
 from memkit.formats.format import MARKDOWN, Format
-from memkit.formats.index_tree.survey import PLUGIN_GLOBS
+from memkit.formats.index_tree.format import PLUGIN_GLOBS
 from memkit.formats.reader import DATES, Options, Reading, listed
 from memkit.formats.registry import NAMES, check_named, name_of
 from memkit.formats.rows import Rows

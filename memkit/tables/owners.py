@@ -20,8 +20,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from memkit.formats.format import NONE, PAGE, UNDIVIDED, Owner
 from memkit.formats.linked.page import comparable
-from memkit.formats.owner import NONE, PAGE, UNDIVIDED, Owner
 from memkit.formats.registry import owner_of
 from memkit.formats.syntax.copies import is_aside, without_mark, without_number
 from memkit.schemas import Ints, Mask, kinds_where

@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 from memkit.base.duck import as_arrow, interruptible, laid_out, literal, rows_of, session
 from memkit.base.params import AsOf, Estimator, Moment, check_column, describe, record_as_of, revision_of
 from memkit.errors import ParameterError
-from memkit.formats.syntax.values import time_of
+from memkit.formats.spelling import time_of
 from memkit.schemas import KINDS, LAST_INSTANT, MEMORIES, TIMESTAMP, kinds_where
 from memkit.tables.age import with_moments
 

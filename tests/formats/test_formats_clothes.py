@@ -12,7 +12,7 @@ import pytest
 
 import memkit as mk
 from memkit.base.fences import fences, headings
-from memkit.formats.heads import unread_head
+from memkit.formats.spelling import unread_head
 from memkit.formats.syntax.front_matter import split
 from memkit.tables.samples import write_files
 from tests.test_growth import assert_grows_linearly

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import memkit as mk
-from memkit.base.dates import MONTHS, WEEKDAYS, day_in
-from memkit.formats.workspace import dated, named_day
+from memkit.base.dates import MONTHS, WEEKDAYS, dated, day_in, named_day
 from memkit.tables.samples import write_files
 
 FORMS = (

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 import memkit as mk
 from memkit.base.fences import fences
+from memkit.formats.linked.layout import SAMPLE, spread
 from memkit.formats.linked.links import links_in, without_code
 from memkit.formats.linked.page import holds_title, is_contents, marks_in, tags_of
-from memkit.formats.linked.survey import SAMPLE, spread
 from memkit.formats.spelling import status_of
 from memkit.tables.samples import write_files
 

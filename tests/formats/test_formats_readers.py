@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import memkit as mk
+from memkit.base.dates import dated
 from memkit.formats.registry import FORMATS
-from memkit.formats.workspace import dated
 from memkit.tables.samples import sample_data, write_files
 
 

@@ -22,7 +22,7 @@ from memkit.formats import reader
 from memkit.formats.disk import files
 from memkit.formats.disk.lock import LOCK
 from memkit.formats.faults import Rule
-from memkit.formats.linked import relations, survey
+from memkit.formats.linked import layout, relations
 from memkit.formats.rules import RULES
 from memkit.tables.database import Database
 from memkit.tables.lake import write_parquet
@@ -320,9 +320,9 @@ def test_a_refresh_looks_up_only_the_links_of_what_changed(tmp_path: Path, monke
     settle()
     corpus = mk.read(folder)
     looked_up, looked_into = list[str](), list[str]()
-    link_in, names_pages = relations.link_in, survey.names_pages
+    link_in, names_pages = relations.link_in, layout.names_pages
     monkeypatch.setattr(relations, "link_in", lambda text: looked_up.append(text) or link_in(text))
-    monkeypatch.setattr(survey, "names_pages", lambda text, *told: looked_into.append(text) or names_pages(text, *told))
+    monkeypatch.setattr(layout, "names_pages", lambda text, *told: looked_into.append(text) or names_pages(text, *told))
     write_files(folder, {"v/p3.md": pages["v/p3.md"] + "[[p0]]\n"})
     after = corpus.refresh()
     assert looked_up == ["[[p0]]"]

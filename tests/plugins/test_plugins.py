@@ -30,7 +30,7 @@ import pyarrow as pa
 
 import memkit as mk
 from memkit.formats.faults import Rule
-from memkit.formats.syntax.values import day_of
+from memkit.formats.spelling import day_of
 
 CARDS = pa.schema([("memory_id", pa.string()), ("path", pa.string()), ("due", pa.timestamp("us", tz="UTC"))])
 RULES = (Rule("bad_date", "cards", "due", "a date YYYY-MM-DD"), Rule("empty_text", "cards", "", "a card with text"))

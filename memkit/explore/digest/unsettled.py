@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from memkit.explore.digest.span import Span, with_memories
 from memkit.extend.showing import rows_of
-from memkit.formats.boxes import checklist_of
+from memkit.formats.finished import checklist_of
 from memkit.policy.contradictions import contradictions as contradictions_of
 from memkit.tables.database import TASK, unticked_sql
 

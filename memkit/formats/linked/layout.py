@@ -1,21 +1,194 @@
-"""What all layouts of Markdown pages declare alike: files, links, the checks of a page; and the general layout."""
+"""What all layouts of Markdown pages declare alike: files, links, the checks of a page; and the general layout.
+
+Which Markdown files are linked notes is decided by folder, from a sample of its pages: where it is a vault, where half
+of its pages have front matter, or where three of them link to others. What a folder is, the folders below it are too.
+Cost is linear in the number of folders; at most `SAMPLE` files of each are opened.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Set
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
 
+from memkit.base.dates import dated
+from memkit.base.fences import fences
+from memkit.formats import facts
+from memkit.formats.disk.source import Source, above
 from memkit.formats.faults import Rule
-from memkit.formats.format import MARKDOWN, File, Format
-from memkit.formats.linked.page import LOOSE, Page
+from memkit.formats.format import MARKDOWN, PAGE, File, Folder, Format, Owner, Survey
+from memkit.formats.linked.links import without_code
+from memkit.formats.linked.page import LOOSE, Page, names_pages, tags_of
 from memkit.formats.linked.relations import OTHER_FILES, relate
-from memkit.formats.linked.survey import survey
-from memkit.formats.owner import PAGE, Owner
+from memkit.formats.notes import format as notes
 from memkit.formats.rows import Rows
+from memkit.formats.spelling import DESCRIPTIONS, TAGS, plain
+from memkit.formats.syntax.write import UUID
 from memkit.formats.workspace import OF_DATES
+
+SAMPLE = 24
+"""The most files of one folder that are opened to decide what it holds."""
+_MOST_TAGS = 1000
+_LEAST_LINKING, _LINKING_SHARE = 3, 0.1
+_OTHERS = frozenset(("memory", "heartbeat", "user", "agents", "readme"))
+"""Files that are no pages, by stem in lower case; they, and those that formats own, say nothing about the others."""
+
+
+@dataclass
+class Census:
+    """What is known of the pages of one folder, and of those below it.
+
+    Attributes
+    ----------
+    pages, headed, linking, typed : float
+        Pages, those with front matter, those that link to another page, those with a type and a title or description.
+    is_vault, is_bundle : bool
+        Whether an app's folder, or an index with ``okf_version``, marks it.
+    """
+
+    pages: float = 0
+    headed: float = 0
+    linking: float = 0
+    typed: float = 0
+    is_vault: bool = False
+    is_bundle: bool = False
+    tags: dict[str, None] = field(default_factory=dict)
+
+    def add(self, other: Census, weight: float = 1) -> None:
+        """Add what is known of a folder below, or of a page that stands for `weight` of them."""
+        for name in ("pages", "headed", "linking", "typed"):
+            setattr(self, name, getattr(self, name) + weight * getattr(other, name))
+        self.tags |= other.tags
+
+    @property
+    def is_linked(self) -> bool:
+        """Whether the folder holds linked notes."""
+        if self.is_vault or self.is_bundle:
+            return True
+        linking = self.linking >= max(_LEAST_LINKING, _LINKING_SHARE * self.pages)
+        return self.pages > 0 and (2 * self.headed >= self.pages or linking)
+
+
+def page_names(folder: str, names: Iterable[str], owned: frozenset[str]) -> list[str]:
+    """The names of a folder's files that may be pages: no logs, transcripts, notes by id, nor files of hosts."""
+    parts = {part.casefold() for part in folder.split("/")}
+    if "sessions" in parts or "users" in parts:
+        return []
+    named = ((name, name.rpartition(".")[0]) for name in names if not UUID.match(name))
+    return [name for name, stem in named if stem.casefold() not in _OTHERS | owned and not dated(stem)]
+
+
+def spread(names: list[str], most: int = SAMPLE) -> list[str]:
+    """At most so many of the names, at equal distances.
+
+    >>> spread(["a", "b", "c", "d"], 2)
+    ['a', 'c']
+    """
+    return names if len(names) <= most else [names[number * len(names) // most] for number in range(most)]
+
+
+class _Looked:
+    """What the pages of a folder that were looked into say, kept from one reading to the next.
+
+    Attributes
+    ----------
+    stems : frozenset of str
+        The names of all pages, to which links may lead.
+    """
+
+    def __init__(self, stems: frozenset[str], owned: frozenset[str]) -> None:
+        self.stems, self._owned = stems, owned
+        self._names: dict[str, tuple[list[str], list[str]]] = {}
+        self._pages: dict[str, tuple[Source, Census | None]] = {}
+
+    @classmethod
+    def of(cls, folder: Folder) -> _Looked:
+        """What an earlier reading kept, where links may lead to the same pages still."""
+        stems = frozenset(_stem(name) for names in folder.markdown.values() for name in names)
+        before = folder.rows.kept.get("linked")
+        if isinstance(before, cls) and (before.stems, before._owned) == (stems, folder.owned_stems):
+            return before
+        looked = folder.rows.kept["linked"] = cls(stems, folder.owned_stems)
+        return looked
+
+    def names(self, place: str, names: list[str]) -> list[str]:
+        """The names of a folder's files that may be pages."""
+        if place not in self._names or self._names[place][0] != names:
+            self._names[place] = names, page_names(place, names, self._owned)
+        return self._names[place][1]
+
+    def page(self, folder: Folder, place: str, name: str) -> Census | None:
+        """What one page says; None for a file of another format."""
+        path = f"{place}/{name}" if place else name
+        file = folder.open(path)
+        if file is None:
+            return None
+        if path not in self._pages or self._pages[path][0] is not file.source:
+            self._pages[path] = file.source, _read_page(file, self.stems, _stem(name))
+        return self._pages[path][1]
+
+
+def census(folder: Folder) -> dict[str, Census]:
+    """What is known of each folder with Markdown and of those above, by path."""
+    looked = _Looked.of(folder)
+    by_folder: dict[str, Census] = {}
+    for place, names in folder.markdown.items():
+        is_indexed = (f"{place}/index.json" if place else "index.json") in folder.listing.files
+        pages = [] if is_indexed else looked.names(place, names)
+        pages_read = [page for name in spread(pages) if (page := looked.page(folder, place, name)) is not None]
+        counted = Census()
+        for page in pages_read:
+            counted.add(page, len(pages) / len(pages_read))
+            counted.is_bundle |= page.is_bundle
+        for home in above(f"{place}/"):
+            known = by_folder.setdefault(home, Census())
+            known.add(counted)
+            if home == place:
+                known.is_bundle |= counted.is_bundle
+    for vault in folder.listing.vaults:
+        if vault in by_folder:
+            by_folder[vault].is_vault = True
+    return by_folder
+
+
+def _stem(name: str) -> str:
+    return name.casefold().rpartition(".")[0]
+
+
+def _read_page(file: File, stems: Set[str], stem: str) -> Census | None:
+    if any(other.claims_file(file) for other in (notes.FORMAT, facts.FORMAT)):
+        return None
+    fields = {plain(key): value for key, value in file.front.fields.items()} if file.front else {}
+    is_typed = "type" in fields and ("title" in fields or not fields.keys().isdisjoint(DESCRIPTIONS))
+    body = file.source.text[file.front.body_at :] if file.front else file.source.text
+    has_links = "](" in body or "[[" in body
+    is_linking = has_links and names_pages(without_code(body, fences(body)), stems, stem)
+    tags = dict.fromkeys(tag.casefold() for name in TAGS for tag in tags_of(fields.get(name)))
+    return Census(1, bool(fields), is_linking, is_typed, is_bundle="okfversion" in fields, tags=tags)
+
+
+def survey(folder: Folder) -> Survey:
+    """The pages of linked notes, each with whether its folder is a vault, and the tags of its folder."""
+    for path in folder.listing.files:
+        if not path.lower().endswith(MARKDOWN):
+            folder.rows.add(OTHER_FILES, {"path": path})
+    if folder.is_forced:
+        return Survey(dict.fromkeys(_paths(folder), (False, ())))
+    known = census(folder)
+    verdicts: dict[str, tuple[bool, tuple[str, ...]]] = {}
+    for place in folder.markdown:
+        homes = [home for home in above(f"{place}/") if known[home].is_linked]
+        if homes:
+            is_vault = any(known[home].is_vault for home in homes)
+            verdicts[place] = is_vault, () if is_vault else tuple(sorted(known[homes[-1]].tags)[:_MOST_TAGS])
+    paths = ((place, name) for place in verdicts for name in folder.markdown[place])
+    return Survey({f"{place}/{name}" if place else name: verdicts[place] for place, name in paths})
+
+
+def _paths(folder: Folder) -> list[str]:
+    return [f"{place}/{name}" if place else name for place, names in folder.markdown.items() for name in names]
 
 
 def layout(

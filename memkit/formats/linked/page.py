@@ -35,12 +35,16 @@ from memkit.formats.spelling import (
     UPDATED,
     USERS,
     VERIFIED,
+    bool_of,
+    end_of,
     is_held,
+    loose_words,
     plain,
+    text_of,
+    time_of,
 )
 from memkit.formats.syntax.front_matter import FrontMatter
-from memkit.formats.syntax.node import Node
-from memkit.formats.syntax.values import bool_of, end_of, loose_words, text_of, time_of
+from memkit.formats.syntax.json import Node
 from memkit.formats.workspace import Section, Sections, kind_of, moment_of
 
 _MARK = re.compile(r"#(?<![^\s(\[{,;:.!?«\"'—-]#)([^\W\d_][\w/-]*)")

@@ -16,8 +16,7 @@ from memkit.errors import FormatError
 from memkit.formats.disk.source import Source, last_line
 from memkit.formats.faults import Rule, length, matches
 from memkit.formats.fields import TIME, WORDS, Field, Fields, check_text
-from memkit.formats.format import MARKDOWN, File, Format
-from memkit.formats.owner import Owner
+from memkit.formats.format import MARKDOWN, File, Format, Owner
 from memkit.formats.rows import Rows, extra_of
 from memkit.formats.spelling import (
     END,
@@ -25,16 +24,18 @@ from memkit.formats.spelling import (
     EXPIRES,
     end_by,
     end_in,
+    end_of,
     is_held,
     measures_in,
     plain,
+    states_date,
+    text_of,
     unread_measures,
+    words_in,
 )
 from memkit.formats.syntax import front_matter
 from memkit.formats.syntax.front_matter import FrontMatter
-from memkit.formats.syntax.json import LINES, load_json
-from memkit.formats.syntax.node import Node, StructureError
-from memkit.formats.syntax.values import end_of, states_date, text_of, words_in
+from memkit.formats.syntax.json import LINES, Node, StructureError, load_json
 from memkit.formats.syntax.write import block
 
 MAX_SUBJECT, MAX_KEYWORDS, MAX_KEYWORD, MIN_BODY = 200, 20, 50, 10

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from memkit.errors import ParameterError
-from memkit.formats.syntax.node import Node
-from memkit.formats.syntax.values import integer_of
+from memkit.formats.spelling import integer_of
+from memkit.formats.syntax.json import Node
 
 CURRENT = "1.0.0"
 _VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)")

@@ -11,8 +11,7 @@ from typing import Any
 from memkit.formats.disk.source import Source
 from memkit.formats.faults import Rule
 from memkit.formats.fields import TIME
-from memkit.formats.format import File, Format
-from memkit.formats.owner import Owner
+from memkit.formats.format import File, Format, Owner
 from memkit.formats.records.adapters import CURRENT, adapt, major_of, shape_of
 from memkit.formats.records.kinds import RECORD_KINDS, RULES, Record, RecordKind, check
 from memkit.formats.records.prose import Prose, longest_in, records_of, sets_up
@@ -27,11 +26,9 @@ from memkit.formats.records.unknown import (
     unread,
 )
 from memkit.formats.rows import Row, Rows, json_text
-from memkit.formats.spelling import END
+from memkit.formats.spelling import END, iso_time_of, text_of
 from memkit.formats.syntax import yaml
-from memkit.formats.syntax.json import LINES, load_json, load_json_items, name_lines
-from memkit.formats.syntax.node import Node, StructureError
-from memkit.formats.syntax.values import iso_time_of, text_of
+from memkit.formats.syntax.json import LINES, Node, StructureError, load_json, load_json_items, name_lines
 
 JOURNAL = "migrations.jsonl"
 """What became what and why, a line a step, beside the records."""

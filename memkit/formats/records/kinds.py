@@ -14,9 +14,8 @@ from memkit.formats.faults import Rule, is_not_negative, is_ratio
 from memkit.formats.fields import FILLED, NUMBER, OBJECT, OBJECTS, TIME, WHOLE, WORDS, Field, Fields, Type, words_test
 from memkit.formats.records.adapters import CURRENT, is_version
 from memkit.formats.rows import Row, Rows, Tables, extra_of, json_text
-from memkit.formats.spelling import measures_in, plain, unread_measures
-from memkit.formats.syntax.node import Node
-from memkit.formats.syntax.values import text_of
+from memkit.formats.spelling import measures_in, plain, text_of, unread_measures
+from memkit.formats.syntax.json import Node
 
 _TIER_IMPORTANCE = {"core": "high", "adaptive": "normal", "experimental": "low"}
 _PLACEHOLDER = re.compile(r"\{([^\W\d]\w{0,99})\}")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from memkit.formats.spelling import CREATED, IDS, OWNERS, TAGS, UPDATED, plain
-from memkit.formats.syntax.node import Node
+from memkit.formats.syntax.json import Node
 
 LEAST_WORDS = 3
 LEAST_LETTERS = 0.4

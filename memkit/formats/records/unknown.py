@@ -27,14 +27,20 @@ from memkit.formats.spelling import (
     UPDATED,
     end_by,
     end_in,
+    end_of,
     first_of,
     is_held,
+    loose_words,
     measures_in,
+    number_of,
     plain,
+    states_date,
+    text_of,
+    time_of,
     unread_measures,
+    words_of,
 )
-from memkit.formats.syntax.node import Node
-from memkit.formats.syntax.values import end_of, loose_words, number_of, states_date, text_of, time_of, words_of
+from memkit.formats.syntax.json import Node
 
 TEXTS = ("text", "content", "memory", "body", "note", "fact", "observation", "data")
 """What the text of a memory is called, the surest name first; `description` and `message` name other things too."""

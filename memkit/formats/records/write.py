@@ -15,8 +15,7 @@ from memkit.formats.records.adapters import ADAPTERS, CURRENT, major_of
 from memkit.formats.records.format import WRAPPERS, kind_of
 from memkit.formats.records.kinds import RECORD_KINDS, WITHIN
 from memkit.formats.syntax import yaml as reader
-from memkit.formats.syntax.json import LINES, load_json
-from memkit.formats.syntax.node import StructureError
+from memkit.formats.syntax.json import LINES, StructureError, load_json
 from memkit.formats.syntax.places import Json, Splice, line_end, refuse_anchors, spliced
 from memkit.formats.syntax.write import block, flow, items, pretty
 

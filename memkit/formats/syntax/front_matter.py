@@ -19,8 +19,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from memkit.base.checked import RANGE
-from memkit.formats.syntax.json import Number, load_json
-from memkit.formats.syntax.node import MAX_DEPTH, Node, StructureError
+from memkit.formats.syntax.json import MAX_DEPTH, Node, Number, StructureError, load_json
 from memkit.formats.syntax.yaml import comments as yaml_comments
 from memkit.formats.syntax.yaml import load_yaml
 

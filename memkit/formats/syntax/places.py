@@ -18,8 +18,7 @@ import yaml
 
 from memkit.errors import ChangeRefusedError
 from memkit.formats.syntax import front_matter
-from memkit.formats.syntax.json import load_json
-from memkit.formats.syntax.node import StructureError
+from memkit.formats.syntax.json import StructureError, load_json
 from memkit.formats.syntax.write import WORDED, block, pretty, quoted, scalar
 from memkit.formats.syntax.yaml import ENDINGS, load_yaml
 

@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 
 from memkit.base.checked import without_surrogates
-from memkit.formats.syntax.node import MAX_DEPTH, Node, StructureError
+from memkit.formats.syntax.json import MAX_DEPTH, Node, StructureError
 
 ENDINGS = (".yaml", ".yml")
 """The suffixes of YAML files."""
