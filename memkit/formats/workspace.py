@@ -301,8 +301,8 @@ class Sections:
     def _is_transcript(self) -> bool:
         """Whether in a log somebody speaks: one of the usual roles where its name has a time, else two of them."""
         needed, roles = 1 if self.dated and self.dated.time else 2, set()
-        for _, line in self.text_lines(range(1, len(self.source.lines) + 1)):
-            if turn := turn_of(line, KNOWN):
+        for number, line in enumerate(self.source.lines, 1 - self.above):
+            if (turn := turn_of(line, KNOWN)) and number not in self.code:
                 roles.add(turn.role.casefold())
                 if len(roles) >= needed:
                     return True

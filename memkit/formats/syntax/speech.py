@@ -48,9 +48,7 @@ class Turn:
 
 def turn_of(line: str, roles: frozenset[str] | None) -> Turn | None:
     """The turn that `line` opens; None where it opens none, or its speaker is not one of `roles`."""
-    if ":" not in line and line[:1] != "#":  # most lines
-        return None
-    match = _TURN.match(line)
+    match = _TURN.match(line) if ":" in line or line[:1] == "#" else None
     if match is None:
         return None
     role = next(filter(None, map(match.group, _SPEAKERS))).strip()
