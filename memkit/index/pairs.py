@@ -204,10 +204,8 @@ def _strip(full: Vectors, short: Vectors, rows: Ints, top: int, threshold: float
     for left in range(top - top % _COLUMNS, len(full), _COLUMNS):
         down = short[left : left + _COLUMNS]
         out = np.matmul(across, down.T, out=bounds[: len(across), : len(down)])
-        # The maximum is read faster than a comparison is written: most blocks end here.
-        if out.max() < cut:
-            continue
-        a, b = np.nonzero(out >= cut)
+        # Two flat looks take half the time of one at the maximum and one in two dimensions.
+        a, b = np.divmod(np.flatnonzero(out.ravel() >= cut), len(down))
         if short is not full and len(a) > _DENSE * out.size:
             a, b = np.nonzero(full[top : top + _ROWS] @ full[left : left + _COLUMNS].T >= cut)
         above = a + top < b + left

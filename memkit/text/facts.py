@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Hashable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,16 +84,8 @@ class Sets:
         width = int(members.max(initial=0)) + 1
         for start in range(0, len(likely), _AT_ONCE):
             some = likely[start : start + _AT_ONCE]
-            sides = []
-            for rows in (left[some], right[some]):
-                n = sizes[rows]
-                pair = np.repeat(np.arange(len(some)), n)
-                place = np.arange(len(pair)) + np.repeat(starts[rows] - (np.cumsum(n) - n), n)
-                sides.append(pair * width + members[place])
-            both_sides = np.sort(np.concatenate(sides))
-            twice = both_sides[1:][both_sides[1:] == both_sides[:-1]]
-            shared = np.bincount(twice // width, minlength=len(some))
-            dice[some] = 2 * shared / both[some]
+            a, b = ((members[ranges(starts[rows], sizes[rows])], sizes[rows]) for rows in (left[some], right[some]))
+            dice[some] = 2 * n_shared(a, b, width) / both[some]
         dice[dice < least] = 0.0
         return dice
 
@@ -110,6 +102,25 @@ class Sets:
                 signatures[some] = np.bitwise_xor.reduceat(bits, ends[:-1][some])
             self._made = members, ends[:-1], sizes, signatures
         return self._made
+
+
+def n_shared(left: tuple[NDArray[Any], Ints], right: tuple[NDArray[Any], Ints], width: int) -> Ints:
+    """How many members each pair of sets shares; a side is its sets end to end, of numbers below `width`, and sizes.
+
+    >>> n_shared((np.array([0, 1, 2]), np.array([2, 1])), (np.array([1, 3]), np.array([1, 1])), 4).tolist()
+    [1, 0]
+    """
+    n = len(left[1])
+    cells = [np.repeat(np.arange(n) * width, sizes) + members for members, sizes in (left, right)]
+    both = np.sort(np.concatenate(cells))
+    twice = both[1:][both[1:] == both[:-1]]
+    return np.bincount(twice // width, minlength=n)
+
+
+def ranges(starts: Ints, lengths: Ints) -> Ints:
+    """The numbers from each start on, so many of each."""
+    numbers: Ints = np.arange(int(lengths.sum())) + np.repeat(starts - np.cumsum(lengths) + lengths, lengths)
+    return numbers
 
 
 class Facts:
@@ -257,12 +268,12 @@ class Statements:
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
-        self._number, self._key, self._term = Numbers(), Numbers(), Numbers()
+        self._number, self._key, self._term, self._telling = Numbers(), Numbers(), Numbers(), Numbers()
         self._read: dict[int, Statement] = {}
         self._kinds: dict[tuple[int, int], frozenset[str]] = {}
         self._texts: list[str] = []
         self._facts: Ints = np.empty((0, 3), np.int64)
-        self._looks: Ints = np.empty((0, 3), np.int64)
+        self._looks: Ints = np.empty((0, 4), np.int64)
         self.content = Sets()
 
     def __call__(self, piece: str) -> int:
@@ -274,18 +285,20 @@ class Statements:
     def may_contradict(self, left: Ints, right: Ints) -> Mask:
         """Which pairs of statements may contradict each other: a first look, which spares reading most."""
         self._look(np.append(left, right))
-        denies, is_measured, key = self._looks.T
+        denies, is_measured, telling, key = self._looks.T
         one_key = (key[left] == key[right]) & (key[left] >= 0)
-        may: Mask = one_key | (denies[left] | denies[right] | (is_measured[left] & is_measured[right])).astype(bool)
+        differ = (denies[left] | denies[right] | (is_measured[left] & is_measured[right])).astype(bool)
+        may: Mask = one_key | (differ & (telling[left] != telling[right]))
         return may
 
     def _look(self, asked: Ints) -> None:
-        more = np.full((len(self._texts) - len(self._looks), 3), _UNSEEN)
+        more = np.full((len(self._texts) - len(self._looks), 4), _UNSEEN)
         self._looks = np.concatenate([self._looks, more])
         new = np.unique(asked[self._looks[asked, 0] == _UNSEEN])
         looks = self._reader.first_look([self._texts[number] for number in new.tolist()])
-        for number, (denies, is_measured, key) in zip(new.tolist(), looks, strict=True):
-            self._looks[number] = denies, is_measured, self._key(key) if key else -1
+        for number, look in zip(new.tolist(), looks, strict=True):
+            key = self._key(look.key) if look.key else -1
+            self._looks[number] = look.denies, look.is_measured, self._telling(look.telling), key
 
     def columns(self, asked: Ints) -> tuple[Ints, Mask, Ints]:
         """Columns in which the statements that are `asked` for are read.

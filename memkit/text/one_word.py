@@ -113,14 +113,26 @@ class Words:
         self._reader, self._lexicon, self._synonyms = lexicon.reader, lexicon, synonyms
         self._numbers: dict[str, int] = {}
         self._written: list[str] = []
+        self._cut: dict[str, int] = {}
+        self._between_blanks: dict[int, tuple[Ints, Ints]] = {}
         self._of: dict[int, tuple[Ints, Ints]] = {}
         self._chunks: dict[tuple[str, bool, bool, bool], _Chunk] = {}
         self._vectors: dict[int, NDArray[np.float32]] = {}
 
     def differ(self, left: Ints, right: Ints, texts: Callable[[int], str]) -> Mask:
         """Whether pairs of places, whose words `texts` gives, differ in a word that is the fact."""
-        if not len(left):
-            return np.zeros(0, bool)
+        # Where one side only says more, as is seen from what stands between blanks, no word was replaced.
+        for place in set(np.append(left, right).tolist()) - self._between_blanks.keys():
+            chunks = np.array([self._cut.setdefault(chunk, len(self._cut)) for chunk in texts(place).split()], np.int64)
+            self._between_blanks[place] = chunks, chunks
+        a, b = (_Sides.of([self._between_blanks[place] for place in side.tolist()]) for side in (left, right))
+        both = np.flatnonzero((a.how_many(_only(a, b)) > 0) & (b.how_many(_only(b, a)) > 0))
+        differ = np.zeros(len(left), bool)
+        if len(both):
+            differ[both] = self._replaced(left[both], right[both], texts)
+        return differ
+
+    def _replaced(self, left: Ints, right: Ints, texts: Callable[[int], str]) -> Mask:
         new = [place for place in np.unique(np.append(left, right)).tolist() if place not in self._of]
         self._reader.learn(folded(word) for place in new for word in _PART.findall(texts(place)))
         self._of.update((place, self._read(texts(place))) for place in new)

@@ -182,6 +182,18 @@ class Quantity(NamedTuple):
     word: str
 
 
+class Look(NamedTuple):
+    """Whether a statement may deny something and may be measured, the words that tell so, and its attribute.
+
+    Each of these words stands between its neighbours; statements with the same ones differ in none of it.
+    """
+
+    denies: bool
+    is_measured: bool
+    telling: tuple[tuple[str, ...], ...]
+    key: frozenset[str]
+
+
 @dataclass(frozen=True)
 class Statement:
     """One statement, read.
@@ -287,6 +299,7 @@ class Reader:
         self.days = re.compile("|".join(map(_day, map(folded, date_words))) or "(?!)")
         self._negations = frozenset(map(folded, negations))
         self._stems: dict[str, str] = {}
+        self._told: dict[str, tuple[bool, bool] | None] = {}
         self._units = {word: line.split()[0] for line in UNITS for word in line.split()}
         self._opposites: dict[str, tuple[str, bool]] = {}
         self._attributes = [(name, re.compile(pattern)) for name, pattern in ATTRIBUTES]
@@ -321,25 +334,33 @@ class Reader:
         self._learn_from(pieces)
         return [self._statement(piece, frozenset()) for piece in pieces]
 
-    def first_look(self, pieces: Sequence[str]) -> Iterator[tuple[bool, bool, frozenset[str]]]:
-        """Whether each piece may deny something, whether it may be measured, and its attribute; no more of it is read.
+    def first_look(self, pieces: Sequence[str]) -> Iterator[Look]:
+        """What pieces may say, without reading more of them.
 
         >>> [look[:2] for look in Reader().first_look(["Пьёт чай", "не пьёт", "в два", "disabled"])]
         [(False, False), (True, False), (False, True), (True, False)]
+        >>> same, more = Reader().first_look(["The pool has 20 places.", "The pool, as ever, has 20 places."])
+        >>> same.telling == more.telling
+        True
         """
-        self._learn_from(pieces)
-        words = [set(_LETTERS.findall(folded(piece))) | set(_WORDS.findall(folded(piece))) for piece in pieces]
-        every = set[str]().union(*words)
-        self.learn(every)
-        denying = {word for word in every if self.is_negation(word) or not self._is_positive(word)}
-        measuring = {
-            word
-            for word in every
-            if word in self.digits or self.days.match(word.removesuffix("s")) or _OF_DATES.match(word)
+        cut = [folded(piece).split() for piece in pieces]
+        new = {
+            chunk: {*_LETTERS.findall(chunk), *_WORDS.findall(chunk)}
+            for chunk in set(chain.from_iterable(cut)) - self._told.keys()
         }
-        for piece, said in zip(pieces, words, strict=True):
-            may_be_measured = not said.isdisjoint(measuring) or _DIGIT.search(piece) is not None
-            yield not said.isdisjoint(denying), may_be_measured, self._attribute(piece)[0]
+        self.learn(chain.from_iterable(new.values()))
+        for chunk, words in new.items():
+            denies = any(self.is_negation(word) or not self._is_positive(word) for word in words)
+            is_measured = _DIGIT.search(chunk) is not None or any(
+                word in self.digits or self.days.match(word.removesuffix("s")) or _OF_DATES.match(word)
+                for word in words
+            )
+            self._told[chunk] = (denies, is_measured) if denies or is_measured else None
+        for piece, chunks in zip(pieces, cut, strict=True):
+            around = ["", *chunks, ""]
+            told = [(how, tuple(around[n : n + 3])) for n, chunk in enumerate(chunks) if (how := self._told[chunk])]
+            denies, is_measured = (any(how[side] for how, _ in told) for side in (0, 1))
+            yield Look(denies, is_measured, tuple(sorted(words for _, words in told)), self._attribute(piece)[0])
 
     def _learn_from(self, texts: Iterable[str]) -> None:
         self.learn(map(folded, {word for text in texts for word in _WORDS.findall(text)}))

@@ -99,15 +99,14 @@ def test_what_is_shown_is_shown_whichever_is_older_and_blocks_a_merge(reader: Re
 
 
 def test_a_first_look_leaves_out_no_statement_that_may_contradict_another(reader: Reader, subtests) -> None:
-    texts = [text for case in (*SHOWN, *NOT_SHOWN) for text in case[:2]]
-    for text in texts:
+    for text in (text for case in (*SHOWN, *NOT_SHOWN) for text in case[:2]):
         for piece in pieces_of(text):
             (one,) = reader.statements([piece])
-            (denies, is_measured, key), *_ = reader.first_look([piece])
+            (look,) = reader.first_look([piece])
             with subtests.test(piece):
-                assert key == one.key
-                assert denies or not one.n_denials
-                assert is_measured or not (one.quantities or one.dates or one.times)
+                assert look.key == one.key
+                assert look.denies or not one.n_denials
+                assert look.is_measured or not (one.quantities or one.dates or one.times)
 
 
 @pytest.mark.quick

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from memkit.schemas import Ints, Mask
+from memkit.text.facts import ranges
 
 Texts: TypeAlias = Sequence[str] | pa.Array
 """Texts as a list or as an array of Arrow, which takes half the memory."""
@@ -118,18 +119,26 @@ class _Words(NamedTuple):
             blocks.append(slice(start, min(start + STEP, len(texts))))
             some = texts[blocks[-1]]
             some = some if isinstance(some, pa.Array) else pa.array(some, pa.large_string())
-            words = pc.split_pattern_regex(some, r"[^\pL\pN]+")
-            encoded = pc.list_flatten(words).dictionary_encode()
-            is_word = pc.not_equal(encoded.indices, pc.index(encoded.dictionary, ""))
-            owners.append(pc.list_parent_indices(words).filter(is_word).to_numpy().astype(np.int32))
-            parts.append(pa.DictionaryArray.from_arrays(encoded.indices.filter(is_word), encoded.dictionary))
+            chunks = pc.utf8_split_whitespace(some)
+            owners.append(pc.list_parent_indices(chunks).to_numpy())
+            parts.append(pc.list_flatten(chunks).dictionary_encode())
+        # What stands between blanks recurs, and is cut into words once.
         parts = pa.chunked_array(parts).unify_dictionaries().chunks
-        written = parts[0].dictionary
+        cut = pc.split_pattern_regex(parts[0].dictionary, r"[^\pL\pN]+")
+        words = pc.list_flatten(cut).dictionary_encode()
+        is_word = pc.not_equal(words.indices, pc.index(words.dictionary, "")).to_numpy(zero_copy_only=False)
+        n = np.bincount(pc.list_parent_indices(cut).to_numpy()[is_word], minlength=len(cut))
+        of_chunks, starts = words.indices.to_numpy()[is_word], np.cumsum(n) - n
+        text, code = list[Ints](), list[NDArray[np.int32]]()
+        for owner, part in zip(owners, parts, strict=True):
+            chunk = part.indices.to_numpy()
+            text.append(np.repeat(owner, n[chunk]).astype(np.int32))
+            code.append(of_chunks[ranges(starts[chunk], n[chunk])])
+        written = words.dictionary
         small = pc.utf8_lower(written)
         has_digit, is_name = (pc.match_substring_regex(written, pattern) for pattern in (r"\pN", r"^\p{Lu}"))
         filling = _codes(pc.if_else(has_digit, small, pc.utf8_slice_codeunits(small, 0, _STEM)))
-        code = [part.indices.to_numpy() for part in parts]
-        return cls(blocks, owners, code, _flags(has_digit), _flags(is_name), _codes(small), filling)
+        return cls(blocks, text, code, _flags(has_digit), _flags(is_name), _codes(small), filling)
 
     def rare(self, scopes: Ints) -> list[Mask]:
         """By block, for each word whether few texts of its scope have it."""
