@@ -33,7 +33,6 @@ _MOST_SHOWN = 2_500
 """Pairs of statements of two texts whose values are compared."""
 _AT_ONCE = 2_000_000
 """Pairs of sentences that are in memory at once."""
-_KEPT = 10_000
 
 
 class Differences(NamedTuple):

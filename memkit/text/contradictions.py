@@ -54,19 +54,13 @@ def contradiction(older: Statement, newer: Statement) -> Contradiction | None:
     >>> contradiction(older[0], newer[0])[2:]
     ('hotels', '90 euros', '110 euros')
     """
-    if older.text == newer.text or not _may_contradict(older, newer):
+    if older.text == newer.text:
         return None
     if older.key and older.key == newer.key and (values := _of_values(older, newer)):
         return values
     if not _one_subject(older, newer):
         return None
     return _of_negation(older, newer) or _of_numbers(older, newer) or _of_moments(older, newer)
-
-
-def _may_contradict(one: Statement, other: Statement) -> bool:
-    """Whether any of the ways may apply: a first look."""
-    is_measured = [bool(side.quantities or side.dates or side.times) for side in (one, other)]
-    return bool(one.n_denials or other.n_denials or all(is_measured) or (one.key and one.key == other.key))
 
 
 def dice(a: frozenset[str], b: frozenset[str]) -> float:

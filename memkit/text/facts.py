@@ -51,9 +51,6 @@ class Numbers:
     def __init__(self) -> None:
         self.of: dict[Hashable, int] = {}
 
-    def __len__(self) -> int:
-        return len(self.of)
-
     def __call__(self, value: Hashable) -> int:
         return self.of.setdefault(value, len(self.of))
 

@@ -86,7 +86,7 @@ def in_order(nodes: Nodes, rows: pa.Table, survivor: str, like: Ints) -> Order:
         if rule in (_NEWEST, _OLDEST):
             _share_age(part, np.where(node >= 0, like[node], -1) if len(like) else node, rows)
     priority = _priorities(places)
-    best = _best_rows(len(nodes.first), node, priority)
+    best = heads(len(nodes.first), node, priority)
     is_present, rank = best >= 0, len(rows) + np.arange(len(best))
     rank[is_present] = priority[best[is_present]]
     return Order(rows, node, best, rank, places, [told for _, told in SURVIVORS[survivor]])
@@ -99,7 +99,7 @@ def verdicts(order: Order, merging: tuple[Any, ...], linkage: str) -> pa.Table:
         survivors, label = settle(len(order.best), a, b, similarity, order.rank)
     else:
         label = components(len(order.best), a, b)
-        survivors = heads(label, order.rank)[label]
+        survivors = heads(len(label), label, order.rank)[label]
     return _table(order, survivors, label, (a, b, similarity, semantic))
 
 
@@ -158,12 +158,12 @@ def _because(rows: Ints, survivors: Ints, rule: tuple[Ints, list[str]]) -> pa.Ar
     return pa.array(told, pa.string())
 
 
-def _best_rows(n: int, node: Ints, priority: Ints) -> Ints:
-    """The best row of each node by priority; -1 where none of its rows is given."""
+def heads(n: int, label: Ints, priority: Ints) -> Ints:
+    """The best member of each of `n` labels by priority; -1 where it has none, and a label of -1 is none."""
     order = np.argsort(-priority, kind="stable")
-    order = order[node[order] >= 0]
+    order = order[label[order] >= 0]
     best = np.full(n, -1)
-    best[node[order]] = order
+    best[label[order]] = order
     return best
 
 
@@ -289,21 +289,13 @@ def settle(n: int, a: Ints, b: Ints, similarity: Floats, priority: Ints) -> tupl
         inside = active[a] & active[b]
         ends = a[inside], b[inside]
         clusters = complete_link(n, *ends, similarity[inside])
-        best = heads(clusters, priority)
+        best = heads(n, clusters, priority)
         whole = ~_dissolved(clusters, best, *ends)
         merged = active & whole[clusters] & (np.bincount(clusters[active], minlength=n)[clusters] > 1)
         if not merged.any():
             return survivor, label
         survivor[merged], label[merged] = best[clusters[merged]], clusters[merged]
         active &= ~merged
-
-
-def heads(label: Ints, priority: Ints) -> Ints:
-    """The best member of each label."""
-    order = np.argsort(-priority, kind="stable")
-    best = np.arange(len(label))
-    best[label[order]] = order
-    return best
 
 
 def _dissolved(label: Ints, heads: Ints, a: Ints, b: Ints) -> NDArray[np.bool_]:

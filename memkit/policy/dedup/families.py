@@ -6,7 +6,7 @@ pairs of a template are as many as the square of its texts.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self, TypeAlias
 
@@ -16,7 +16,6 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from memkit.schemas import Ints, Mask
-from memkit.text.facts import ranges
 
 Texts: TypeAlias = Sequence[str] | pa.Array
 """Texts as a list or as an array of Arrow, which takes half the memory."""
@@ -119,43 +118,33 @@ class _Words(NamedTuple):
             blocks.append(slice(start, min(start + STEP, len(texts))))
             some = texts[blocks[-1]]
             some = some if isinstance(some, pa.Array) else pa.array(some, pa.large_string())
-            chunks = pc.utf8_split_whitespace(some)
-            owners.append(pc.list_parent_indices(chunks).to_numpy())
-            parts.append(pc.list_flatten(chunks).dictionary_encode())
-        # What stands between blanks recurs, and is cut into words once.
+            words = pc.split_pattern_regex(some, r"[^\pL\pN]+")
+            encoded = pc.list_flatten(words).dictionary_encode()
+            is_word = pc.not_equal(encoded.indices, pc.index(encoded.dictionary, ""))
+            owners.append(pc.list_parent_indices(words).filter(is_word).to_numpy().astype(np.int32))
+            parts.append(pa.DictionaryArray.from_arrays(encoded.indices.filter(is_word), encoded.dictionary))
         parts = pa.chunked_array(parts).unify_dictionaries().chunks
-        cut = pc.split_pattern_regex(parts[0].dictionary, r"[^\pL\pN]+")
-        words = pc.list_flatten(cut).dictionary_encode()
-        is_word = pc.not_equal(words.indices, pc.index(words.dictionary, "")).to_numpy(zero_copy_only=False)
-        n = np.bincount(pc.list_parent_indices(cut).to_numpy()[is_word], minlength=len(cut))
-        of_chunks, starts = words.indices.to_numpy()[is_word], np.cumsum(n) - n
-        text, code = list[Ints](), list[NDArray[np.int32]]()
-        for owner, part in zip(owners, parts, strict=True):
-            chunk = part.indices.to_numpy()
-            text.append(np.repeat(owner, n[chunk]).astype(np.int32))
-            code.append(of_chunks[ranges(starts[chunk], n[chunk])])
-        written = words.dictionary
+        written = parts[0].dictionary
         small = pc.utf8_lower(written)
         has_digit, is_name = (pc.match_substring_regex(written, pattern) for pattern in (r"\pN", r"^\p{Lu}"))
         filling = _codes(pc.if_else(has_digit, small, pc.utf8_slice_codeunits(small, 0, _STEM)))
-        return cls(blocks, text, code, _flags(has_digit), _flags(is_name), _codes(small), filling)
+        code = [part.indices.to_numpy() for part in parts]
+        return cls(blocks, owners, code, _flags(has_digit), _flags(is_name), _codes(small), filling)
 
-    def rare(self, scopes: Ints) -> list[Mask]:
+    def rare(self, scopes: Ints) -> Iterator[Mask]:
         """By block, for each word whether few texts of its scope have it."""
-        several = int(scopes.max(initial=0)) + 1
-        keys = [
-            self.word[code] * several + scopes[some][text]
-            for some, text, code in zip(self.blocks, self.text, self.code, strict=True)
-        ]
-        known = pa.chunked_array([*map(pa.array, keys)]).dictionary_encode().unify_dictionaries()
-        keys = [chunk.indices.to_numpy() for chunk in known.chunks]
-        counts = np.zeros(len(known.chunk(0).dictionary), np.int64)
-        for key, text in zip(keys, self.text, strict=True):
+        n, several, once = len(self.word), int(scopes.max(initial=0)) + 1, list[Ints]()
+        for some, text, code in zip(self.blocks, self.text, self.code, strict=True):
             # A text counts once, however often it has the word.
-            once = np.sort(text.astype(np.int64) * len(counts) + key)
-            once = once[np.append(True, once[1:] != once[:-1])[: len(once)]]
-            counts += np.bincount(once % len(counts), minlength=len(counts))
-        return [(counts < _MANY)[key] for key in keys]
+            cells = np.sort(text.astype(np.int64) * n + self.word[code])
+            text, word = np.divmod(cells[np.append(True, cells[1:] != cells[:-1])[: len(cells)]], n)
+            once.append(word * several + scopes[some][text])
+        known = np.sort(np.concatenate(once))
+        last = known[_MANY - 1 :]
+        often = np.unique(last[last == known[: len(last)]])
+        for some, text, code in zip(self.blocks, self.text, self.code, strict=True):
+            key = self.word[code] * several + scopes[some][text]
+            yield np.append(often, -1)[np.searchsorted(often, key)] != key
 
 
 def _flags(values: pa.Array) -> Mask:
