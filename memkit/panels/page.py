@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import base64
 import html
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -276,31 +276,19 @@ class Card(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
     """
 
     def __init__(self, page: PanelPage) -> None:
-        self.page = page
-        names = ("summary", "error", "notes", "strip", "picture", "code", "body")
-        self.summary, self.error, self.notes, self.strip, self.picture, self.code, self.body = self._parts = [
-            ipywidgets.HTML() for _ in names
-        ]
+        self.page, self._built = page, dict[str, Any]()
+        self._parts = [ipywidgets.HTML() for _ in range(7)]
+        self.summary, self.error, self.notes, self.strip, self.picture, self.code, self.body = self._parts
         super().__init__()
-        self._built: dict[str, Any] = {}
         page.observe(self._follow, "n")  # which it changes last
         self._follow()
 
     def _build(self) -> None:
-        """Make the controls that the page has now."""
+        """Make the controls that the page has now, in place of those before."""
         spec = self._built = self.page.spec
         self.controls = {one["name"]: _widget_of(one) for group in spec["groups"] for one in group["controls"]}
         self.buttons = {one["name"]: ipywidgets.Button(description=one["label"]) for one in spec["actions"]}
-        self.tabs = {
-            row["label"]: ipywidgets.Dropdown(
-                options=[(f"{name} ({why})" if (why := row["others"].get(name)) else name, name) for name in names],
-                value=row["own"],
-                description=row["label"],
-                **_WIDE,
-            )
-            for row in spec["tabs"]
-            if (names := [*row["names"], *row["others"]])
-        }
+        self.tabs = {row["label"]: _choice_of(row) for row in spec["tabs"] if row["names"] or row["others"]}
         for name, widget in self.controls.items():
             widget.observe(lambda change, name=name: self._set(name, change["new"]), "value")
         for name, button in self.buttons.items():
@@ -310,9 +298,7 @@ class Card(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         former: list[Any] = [*self.children]  # type: ignore[has-type]  # ipywidgets has no types
         buttons = ipywidgets.HBox([*self.buttons.values()])
         self.children = [*self.tabs.values(), self.summary, buttons, *self.controls.values(), *self._parts[1:]]
-        for widget in former:
-            if widget not in self.children:
-                _close(widget)
+        _close(widget for widget in former if widget not in self.children)
 
     def _tell(self, message: dict[str, Any]) -> None:
         self.page._on_message(self.page, message, [])
@@ -325,7 +311,6 @@ class Card(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
     def _open(self, label: str, name: str) -> None:
         if name != self._own[label]:
             self._tell({"tab": name})
-            self.tabs[label].value = self._own[label]  # of one that cannot be shown, that of before
 
     @property
     def _own(self) -> dict[str, str]:
@@ -342,27 +327,26 @@ class Card(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         page = self.page
         if self._built != page.spec:
             self._build()
+        for label, tabs in self.tabs.items():
+            tabs.value = self._own[label]  # of one that cannot be shown, that of before
         for name, widget in self.controls.items():
             value = self._shown(name)
             if hasattr(widget, "max"):  # a value that was set from Python may lie beyond the ends of the slider
                 widget.min, widget.max = min(widget.min, value), max(widget.max, value)
             if not (page.error and isinstance(widget, ipywidgets.Text)):
                 widget.value = value
-        self.summary.value = f"<b>{html.escape(page.spec['title'])}</b> {html.escape(page.summary)}"
-        self.error.value = f'<span role="alert" style="color:#d55e00">{html.escape(page.error)}</span>' * bool(
-            page.error
-        )
+        title, summary, error, code = map(html.escape, (page.spec["title"], page.summary, page.error, page.code))
+        self.summary.value, self.code.value = f"<b>{title}</b> {summary}", f"<code>{code}</code>"
+        self.error.value = f'<span role="alert" style="color:#d55e00">{error}</span>' if error else ""
         self.notes.value = "".join(f"<small>{html.escape(note)}</small><br>" for note in page.notes.values())
         self.picture.value = page.picture or page.panel.hide.in_html(page.panel.marks.svg)
-        self.code.value = f"<code>{html.escape(page.code)}</code>"
         self.strip.value, self.body.value = (f"<style>{STYLE}</style>{part}" for part in (page.strip, page.body))
 
     def close(self) -> None:
         """Take the widgets out of the notebook; the panel stays."""
         if self.comm is not None:  # ipywidgets closes once more what Python takes away
             self.page.unobserve(self._follow, "n")
-            for widget in self.children:
-                _close(widget)
+            _close(self.children)
         super().close()
 
     def _repr_mimebundle_(self, **choice: Any) -> dict[str, Any]:
@@ -371,6 +355,13 @@ class Card(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
 
     def __repr__(self) -> str:
         return f"Card of {self.page.owner!r}"
+
+
+def _choice_of(row: dict[str, Any]) -> Any:
+    """A row of tabs as a list of choices; one that cannot be shown has the reason behind its name."""
+    others = [(f"{name} ({why})", name) for name, why in row["others"].items()]
+    options = [*((name, name) for name in row["names"]), *others]
+    return ipywidgets.Dropdown(options=options, value=row["own"], description=row["label"], **_WIDE)
 
 
 def _widget_of(declared: dict[str, Any]) -> Any:
@@ -396,12 +387,8 @@ def _widget_of(declared: dict[str, Any]) -> Any:
     return ipywidgets.Text(continuous_update=False, **about)
 
 
-def _close(widget: Any) -> None:
-    for one in (*_descendants(widget), widget):
-        one.close()
-
-
-def _descendants(box: Any) -> Iterator[Any]:
-    for child in getattr(box, "children", ()):
-        yield from _descendants(child)
-        yield child
+def _close(widgets: Iterable[Any]) -> None:
+    """Close widgets, and those in boxes among them."""
+    for widget in widgets:
+        for one in (*getattr(widget, "children", ()), widget):
+            one.close()

@@ -303,14 +303,15 @@ class Annotator(Estimator):
     def _transform(self, table: Any, as_of: AsOf, cache: PatternCache | None = None) -> pa.Table:
         """`transform`, with cached matches of the patterns for the same rows, if there are any."""
         source, moment = self._source(table), Moment.from_as_of(as_of)
-        relations = self.relations(source, moment)
+        rows = input_table(source, self.needs)
+        relations = {"input": rows} | self._relations(rows, moment)
         match = cache.for_rows(source) if cache else match_few
-        matches = self._matches(relations["input"], match)
+        matches = self._matches(rows, match)
         with session() as con:
             for name, relation in (relations | matches).items():
                 con.register(name, relation)
             columns = run(con, laid_out(self._statement(matches.keys())), tuple(self.adds), moment)
-        result, note = annotate(source, columns, self.adds), self._note(source, relations["input"])
+        result, note = annotate(source, columns, self.adds), self._note(source, rows)
         facts = {"memkit": "policy", "policy": type(self).__name__, "note": note, **revision_of(source)}
         return record_as_of(describe(result, **facts), moment)
 
@@ -326,9 +327,10 @@ class Annotator(Estimator):
     def _statement(self, matched: Collection[str] = ()) -> str:
         """`_sql` with its first step, which evaluates the patterns unless their relation is named as `matched`."""
         self.check_params()
-        patterns = self._patterns()
+        if not (patterns := self._patterns()):
+            return self._sql()
         first = (MATCHED_SQL if "matches" in matched else patterns_sql(patterns)).replace("\n", "\n    ")
-        return f"with tested as (\n    {first}\n)\n{self._sql()}" if patterns else self._sql()
+        return f"with tested as (\n    {first}\n)\n{self._sql()}"
 
     def _matches(self, rows: pa.Table, match: Match) -> dict[str, pa.Table]:
         """The matches of the patterns by the name of their relation; empty where only DuckDB can tell."""
