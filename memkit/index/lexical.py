@@ -294,10 +294,11 @@ class BM25(_Lexical):
 
         Never for words with digits or ``_``, or in quotes.
         """
-        nearest: list[dict[str, str]] = []
+        nearest, analyser = list[dict[str, str]](), terms_by(self.analyzer)
+        analyser.terms(queries)  # asks for all new words at once, those too that the arm needs next
         for query in queries:
             words = readable(query)
-            terms = zip(words, terms_by(self.analyzer).terms(words), strict=True)
+            terms = zip(words, analyser.terms(words), strict=True)
             unknown = [(word, term) for word, (term, *others) in terms if not others and not sight.count(term)]
             near = [(word, self.near_words_.nearest(term, sight)) for word, term in unknown]
             nearest.append({word: term for word, term in near if term is not None})

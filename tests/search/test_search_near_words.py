@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import memkit as mk
 from memkit.index.arm import NearWords, Sight
 from memkit.index.lexical import BM25
+from memkit.text.analyse import Analyser
 
 DAY = "2026-03-01"
 TEXTS = ["Пул соединений: десять", "Настройка кеша постгреса", "Ошибка E4021 в журнале", "The deployment window", "кот"]
@@ -179,3 +180,12 @@ def test_a_mask_of_sight_counts_the_rows_that_have_a_term() -> None:
             every = np.array([text == word for text in texts])
             assert sight.count(word) == int((every & visible).sum()) + int(every.sum())
             assert sight.rows(word).tolist() == np.flatnonzero(every & visible).tolist()
+
+
+def test_the_new_words_of_many_questions_are_asked_for_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A question to DuckDB takes as long as half of a search."""
+    search, asked, real = fitted({"text": ["пул соединений", "зелёный чай"]}), list[list[str]](), Analyser._ask
+    monkeypatch.setattr(Analyser, "_ask", lambda self, sql, words: asked.append([*words]) or real(self, sql, words))
+    hits = search.search(["зелёнейший ежевичник у пруда", "qwertyish poools of teaa", "чайничающий"])
+    assert hits.num_rows
+    assert len([words for words in asked if words]) == 1
