@@ -23,9 +23,9 @@ from memkit.text.statements import Reader, Statement, pieces_of
 
 _STEM = 5
 _AT_ONCE = 200_000
+"""Pairs of sets, or places of pairs of texts, that are compared at once."""
 _FEW = 100
 """So few texts are read before a bar would appear."""
-"""Pairs of sets, or places of pairs of texts, that are compared at once."""
 _UNIT = re.compile(r"(?<=[.!?…;])\s+|\n+")
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
