@@ -52,6 +52,7 @@ OPEN = 8
 """Most bucket indexes in memory; the least recently used is dropped first."""
 AT_ONCE = 2_000_000
 """Most memories for one index in memory, for traces, sweeps and audits."""
+_SUBQUERY = re.compile(r"(?i)\b(?:select|from|with)\b")
 
 
 _PartCandidates = tuple[MemoryIndex, dict[str, pa.Table]]
@@ -60,11 +61,13 @@ _PartCandidates = tuple[MemoryIndex, dict[str, pa.Table]]
 
 def count(folder: Path, trusted: bool, number: int, settings: Index, arms: Sequence[str]) -> Statistics:
     """The statistics of a bucket; the vectors of its texts are then in the cache."""
-    index = build_as(MemoryIndex, Buckets(folder, trusted).bucket(number), settings)
+    return _counted(build_as(MemoryIndex, Buckets(folder, trusted).bucket(number), settings), arms)
+
+
+def _counted(index: MemoryIndex, arms: Sequence[str]) -> Statistics:
     postings = {name: counts_of(index, name) for name in arms if name != VECTOR}
-    return Statistics.from_index(
-        index, postings, vectors_of(index) if VECTOR in arms and index.chunks.num_rows else None
-    )
+    vectors = vectors_of(index) if VECTOR in arms and index.chunks.num_rows else None
+    return Statistics.from_index(index, postings, vectors)
 
 
 class BucketIndex:
@@ -209,7 +212,7 @@ class BucketIndex:
     def answer(self, ask: Ask) -> Answer:
         """As `MemoryIndex.answer`, over the buckets that are needed; rows are those of the small index."""
         where: Predicate = ask.where
-        if ask.where and _may_have_subquery(ask.where):
+        if ask.where and _SUBQUERY.search(ask.where):  # which reads the memories of all buckets
             where = memories_where(self.corpus.ask, ask.where)
         parts = [self.bucket(number) for number in self.corpus.needed(ask.user_id)]
         areas = None if ask.scope is None else frozenset[str]().union(*(areas_of(part, ask) for part in parts))
@@ -257,7 +260,10 @@ class BucketIndex:
         positions = {name: (table["part"].to_numpy(), table["row"].to_numpy()) for name, table in best.items()}
         indexes = [index for index, _ in parts]
         chosen = [_memories_of(index, number, positions.values()) for number, index in enumerate(indexes)]
-        found = [rows_of(index, some) for index, some in zip(indexes, chosen, strict=True)]
+        found = [
+            with_nulls(take_rows(index.memories, some), TABLES["memories"])[0]
+            for index, some in zip(indexes, chosen, strict=True)
+        ]
         memories = pa.concat_tables([TABLES["memories"].empty_table(), *found], promote_options="default")
         by_id = pc.sort_indices(memories["memory_id"]).to_numpy()
         rows = [_chunks_of(index, some) for index, some in zip(indexes, chosen, strict=True)]
@@ -291,11 +297,6 @@ class BucketIndex:
         self._vocabulary = joined.vocabulary = self._vocabulary or joined.vocabulary
         if joined.vocabulary is not None:
             joined.arms["bm25"] = self.lexical(joined, "bm25")
-
-
-def _may_have_subquery(where: str) -> bool:
-    """Whether a predicate may have a subquery, which reads the memories of all buckets."""
-    return re.search(r"(?i)\b(?:select|from|with)\b", where) is not None
 
 
 _COLUMNS = {"query": pa.int64(), "row": pa.int64(), "score": pa.float64(), "part": pa.int64()}
@@ -370,11 +371,6 @@ def _chunks_of(index: MemoryIndex, memory: Ints) -> Ints:
     return ranges(first, last - first)
 
 
-def rows_of(index: MemoryIndex, memory: Ints) -> pa.Table:
-    """Some memories of a bucket with all their columns."""
-    return with_nulls(take_rows(index.memories, memory), TABLES["memories"])[0]
-
-
 def bucket_index(corpus: Buckets, settings: Index, how: QuerySettings) -> BucketIndex:
     """The index over a sharded corpus, with the arms that have a weight."""
     check_settings(settings)
@@ -391,19 +387,12 @@ def check_settings(settings: Index) -> None:
 
 def save_statistics(folder: Path, index: Searchable, how: QuerySettings) -> None:
     """Write the collection statistics of `index` to `folder`, beside buckets that are searched with its settings."""
-    if isinstance(index, BucketIndex):
-        index.statistics.save(folder / key_of(Buckets(folder.parent), index.settings, index.names))
-    elif isinstance(index, MemoryIndex):
-        _save_counted(folder, index, list(index.weights(how)))
-
-
-def _save_counted(folder: Path, index: MemoryIndex, arms: Sequence[str]) -> None:
     try:
         check_settings(index.settings)
-    except ParameterError:
+    except ParameterError:  # which no buckets are searched with
         return
-    postings = {name: counts_of(index, name) for name in arms if name != VECTOR}
-    statistics = Statistics.from_index(index, postings, vectors_of(index) if VECTOR in arms else None)
+    arms = index.names if isinstance(index, BucketIndex) else list(index.weights(how))
+    statistics = index.statistics if isinstance(index, BucketIndex) else _counted(index.whole, arms)
     statistics.save(folder / key_of(Buckets(folder.parent), index.settings, arms))
 
 

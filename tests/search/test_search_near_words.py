@@ -62,12 +62,7 @@ def read_as(search: mk.Retriever, query: str, **scope: Any) -> dict[str, str]:
 @pytest.mark.quick
 def test_words_with_typos_are_read_as_the_nearest_word_and_others_never() -> None:
     search = fitted({"text": TEXTS})
-    read = {
-        "настрйока": "настройка",  # a swap
-        "соединнений": "соединений",
-        "windwo": "window",
-        "ошбка": "ошибка",
-    }
+    read = {"настрйока": "настройка", "соединнений": "соединений", "windwo": "window", "ошбка": "ошибка"}
     for query, word in read.items():
         assert read_as(search, f"что {query}") == {query: word}
         row = search.search(query, as_of=DAY).to_pylist()[0]
@@ -183,9 +178,7 @@ def test_a_mask_of_sight_counts_the_rows_that_have_a_term() -> None:
 
 
 def test_the_new_words_of_many_questions_are_asked_for_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A question to DuckDB takes as long as half of a search."""
     search, asked, real = fitted({"text": ["пул соединений", "зелёный чай"]}), list[list[str]](), Analyser._ask
     monkeypatch.setattr(Analyser, "_ask", lambda self, sql, words: asked.append([*words]) or real(self, sql, words))
-    hits = search.search(["зелёнейший ежевичник у пруда", "qwertyish poools of teaa", "чайничающий"])
-    assert hits.num_rows
+    search.search(["зелёнейший ежевичник у пруда", "qwertyish poools of teaa", "чайничающий"])
     assert len([words for words in asked if words]) == 1
