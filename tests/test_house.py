@@ -16,7 +16,7 @@ CEILINGS = {
     # what: ceiling, and what the last raise was for; a change that adds a module says which one it ends
     "modules": (311, "mk.extend is modules that strangers import; verbs and pictures from outside lie in their rooms"),
     "lines of code": (
-        51_808,
+        51_796,
         "what is no text in JSON, zones and encodings that are not sure, links that say how far they are",
     ),
     "public names": (64, "what is at the top; the rest is in rooms, as mk.errors and mk.labels"),
@@ -24,7 +24,7 @@ CEILINGS = {
         62_900,
         "zones, encodings, JSON and links, samples of each kind, what a command costs on a kept folder; with blanks",
     ),
-    "longest module": (650, "memkit/change/export.py has 623 lines of code"),
+    "longest module": (650, "memkit/text/secrets.py has 648 lines of code"),
 }
 _SILENT = (
     tokenize.COMMENT,
