@@ -500,13 +500,13 @@ HEAD_NAMES = frozenset(
     | {"заголовок", "тема", "дата", "создано", "обновлено", "теги", "метки", "статус", "автор"}
 )
 """What the lines at the top of a page are named that are its head in other clothes."""
-_PROPERTY = re.compile(r"(?:\*\*)?([^\W\d_][\w \t-]{0,30}+)(::?+)(?:\*\*)?(?:[ \t]|$)")
-_FENCED = re.compile(r"(?:```|~~~)[ \t]*(ya?ml|toml)[ \t]*$", re.IGNORECASE)
-_FENCED_KEY = re.compile(r"[ \t]*([\w-]{1,40}+)[ \t]*[:=]")
+_PROPERTY = re.compile(r"(?:\*\*|#\+)?([^\W\d_][\w \t-]{0,30}+)(::?+)(?:\*\*)?(?:[ \t]|$)")
+_FENCED = re.compile(r"(?:```|~~~)[ \t]*(ya?ml|toml)[ \t]*$|<!--|;;;[ \t]*$", re.IGNORECASE)
+_FENCED_KEY = re.compile(r"[ \t]*\"?([\w-]{1,40}+)\"?[ \t]*[:=]")
 _MOST_HEAD_LINES = 40
 _FIRST_LINE = re.compile(r"(?:[^\S\n]*+\n)*+(?:# [^\n]*+\n(?:[^\S\n]*+\n)*+)?([^\n]*+)")
 """The first line with words, below the title if there is one."""
-_HAS_SIGN = re.compile("[`~:]")
+_HAS_SIGN = re.compile("[`~:;<]")
 
 
 def unread_head(text: str) -> tuple[int, str] | None:
@@ -525,8 +525,9 @@ def unread_head(text: str) -> tuple[int, str] | None:
     if first >= len(lines):
         return None
     if fence := _FENCED.match(lines[first]):
-        inner = [*takewhile(lambda line: not line.startswith(("```", "~~~")), lines[first + 1 :])]
-        names, what = [match[1] for match in map(_FENCED_KEY.match, inner) if match], f"a fenced {fence[1]} block"
+        inner = [*takewhile(lambda line: not line.startswith(("```", "~~~", "-->", ";;;")), lines[first + 1 :])]
+        names = [match[1] for match in map(_FENCED_KEY.match, inner) if match]
+        what = f"a fenced {fence[1]} block" if fence[1] else "a block of fields"
     else:
         found = [*takewhile(bool, map(_PROPERTY.match, lines[first:]))]
         signs = {match[2] for match in found if match}

@@ -100,7 +100,8 @@ _IN_ZONE = re.compile(
 """A time of day and the zone after it; what follows a minus is the end of a span."""
 _TIMED = re.compile(rf"\[?{CLOCK}(?!\w)", re.IGNORECASE)
 _MOMENT = (
-    r"\[((?:[^\W\d_]{2,11}[.,]{0,2}[ ])?\d{1,4}[-./]\d{1,2}[-./]\d{1,4}(?:T|,?[ ])\d{1,2}:\d{2}(?![\d-])"
+    r"\[((?:[^\W\d_]{2,11}[.,]{0,2}[ ])?(?:\d{1,4}[-./]\d{1,2}[-./]\d{1,4}|\d{1,2}[ ][^\W\d_]{3,9}[ ]\d{4}(?:[ ]г\.?)?"
+    r"|[^\W\d_]{3,9}[ ]\d{1,2},?[ ]\d{4})(?:T|,?[ ])\d{1,2}:\d{2}(?![\d-])"
     r"[^\[\]\n]{0,24})\]"
 )
 _HAS_MOMENT = re.compile(_MOMENT)
@@ -287,6 +288,8 @@ class Sections:
             rule, got = _UNFILLED, f"{got}, as a template has it: write the date, if the page is none"
         elif isinstance(written, str) and _YEAR_OR_MONTH.fullmatch(written):
             rule, got = _NO_WHOLE_DAY, f"{got}, which names no day and stays null"
+        elif isinstance(written, str) and SEVERAL_ZONES & {*written.casefold().split()}:
+            got = f"{got}, in a zone of several meanings: write it as an offset, +08:00"
         where: dict[str, Any] = {"line": line, "field": key, "memory_id": self.first or None}
         self.rows.problem(rule.code, self.source.path, usual.expected, got, quote=False, **where)
 

@@ -71,6 +71,10 @@ HEADS: dict[str, tuple[str, str | None]] = {
     "in bold": ("# Чай\n\n**Дата:** 2026-01-02\n**Кто:** Анна\n", "lines of properties (Дата)"),
     "double colons": ("\ntags:: чай\nтекст", "lines 'key::' (tags)"),
     "fenced": ("```yaml\ntitle: Чай\nprice: 1\n```\n", "a fenced yaml block (title)"),
+    "a comment": ("# Чай\n\n<!--\ntitle: Чай\n-->\n\nтекст", "a block of fields (title)"),
+    "another comment": ("<!-- пьём -->\n\nтекст", None),
+    "semicolons": (';;;\n"title": "Чай"\n;;;\nтекст', "a block of fields (title)"),
+    "keywords": ("#+TITLE: Чай\n#+DATE: 2026-07-12\n\nтекст", "lines of properties (TITLE, DATE)"),
     "facts": ("Анна: чай\nБорис: кофе\n", None),
     "prose": ("Date: не сегодня\nи не завтра, а когда-нибудь\n", None),
     "one line": ("Date: 2026-01-02\n\nтекст", None),
@@ -99,6 +103,17 @@ def test_json_on_one_line_is_a_head_where_it_stands_alone() -> None:
     assert split('{"title": "Чай"}\n{"title": "Мёд"}\n') is None
     assert split('{"title": "Чай"\n\n') is None
     assert split("{не JSON}\n\nтекст") is None
+
+
+def test_a_head_may_name_its_syntax() -> None:
+    for text in (
+        "---yaml\ntitle: Чай\n---\nпьём\n",
+        "---toml\ntitle = 'Чай'\n---\nпьём\n",
+        '---json\n{"title": "Чай"}\n---\n',
+    ):
+        front = split(text)
+        assert front is not None
+        assert front.fields == {"title": "Чай"}
 
 
 DATA = "N4KAkARALgngDgUwgBAQQQDwMYEMA2AlgCYBOuA7hADTgQBuCpAzoQPYB2KqATLZMzYBXUtiRoIACyhQ4zZAHoFAc0JR"

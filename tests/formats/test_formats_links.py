@@ -92,6 +92,15 @@ def test_what_is_no_link_to_a_page_is_no_row(tmp_path: Path) -> None:
     assert targets(corpus_of(tmp_path, pages)) == []
 
 
+def test_a_link_to_a_folder_that_is_there_is_none_that_is_dead(tmp_path: Path) -> None:
+    text = "[x](../files/) [y](/notes) [z](../gone/) [[files]]\n"
+    corpus = corpus_of(tmp_path, {"notes/a.md": PAGE.format(title="A", text=text), "files/b.pdf": "x"})
+    assert [(written, state) for written, state, _ in targets(corpus) if state == "dead"] == [
+        ("[[files]]", "dead"),
+        ("[z](../gone/)", "dead"),
+    ]
+
+
 def test_of_several_pages_the_one_that_shares_most_folders_counts_else_it_is_ambiguous(tmp_path: Path) -> None:
     pages = {f"{folder}/deep/tea.md": PAGE.format(title=f"Tea {folder}", text="чай") for folder in ("de", "ru")}
     pages |= {"ru/a.md": PAGE.format(title="A", text="[[x/tea]]"), "c.md": PAGE.format(title="C", text="[[tea]]")}

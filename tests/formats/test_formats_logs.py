@@ -21,6 +21,8 @@ LOG = """# Журнал агента
 [Fri 2026-07-03 12:30 GMT+3] Починили.
 [03.07.2026, 13:00:15] Анна: готово
 - [2026-07-04 09:00 AM] **Решили**: пул 20
+[5 июля 2026, 10:00] Ждём.
+[July 6, 2026 8:05 PM] Still waiting.
 """
 
 
@@ -38,6 +40,8 @@ def test_entries_in_brackets_have_their_time_in_the_zone_that_they_name_or_that_
         (8, "03 09:30:00"),
         (9, "03 10:00:15"),
         (10, "04 06:00:00"),
+        (11, "05 07:00:00"),
+        (12, "06 17:05:00"),
     ]
     assert {row["kind"] for row in entries} == {"daily_log"}
     assert "\n".join(row["text"] for row in entries) == LOG.removesuffix("\n")

@@ -30,9 +30,11 @@ def parts_of(example: str) -> tuple[str, str, str]:
 
 
 @pytest.mark.quick
-def test_every_kind_of_the_list_has_an_english_and_a_russian_example_and_a_meaning() -> None:
+def test_every_kind_of_the_list_finds_its_own_english_and_russian_example_and_has_a_meaning() -> None:
     for secret in SECRETS:
         english, russian = secret.examples
+        for before, value, after in map(parts_of, secret.examples):
+            assert find(before + value + after, [secret]) == [(secret.name, len(before), len(before) + len(value))]
         assert english.replace("⟦", "").replace("⟧", "").isascii()
         assert re.search("[а-я]", russian)
         assert secret.meaning
@@ -44,14 +46,6 @@ def test_a_secret_is_found_where_it_lies_and_nothing_else_is_masked(name: str, e
     before, secret, after = parts_of(example)
     assert find(before + secret + after) == [(name, len(before), len(before) + len(secret))]
     assert mask(before + secret + after) == f"{before}[{name} hidden]{after}"
-
-
-@pytest.mark.quick
-@pytest.mark.parametrize("secret", SECRETS, ids=lambda secret: secret.meaning)
-def test_each_row_of_the_list_finds_its_own_examples(secret: Secret) -> None:
-    for example in secret.examples:
-        before, value, after = parts_of(example)
-        assert find(before + value + after, [secret]) == [(secret.name, len(before), len(before) + len(value))]
 
 
 X = "Qm7-vol-3kd!a"
@@ -385,20 +379,10 @@ SHAPED = [
     f"2/1201234567890123/1209876543210987:{HEX}",
     f"1/1201234567890123:{HEX}",
     f"sdk-{UUID_KEY}",
-    f"{UUID_KEY}:{HEX}",
     f"{DIGITS_AND_LETTERS[:14]}.atlasv1.{HEX}{HEX}",
     f"Ab~8Q~{DIGITS_AND_LETTERS}",
-    f"pat.{DIGITS_AND_LETTERS[:22]}.{DIGITS_AND_LETTERS[:24]}.{DIGITS_AND_LETTERS[:20]}",
-    f"sk.eyJ{DIGITS_AND_LETTERS}.{DIGITS_AND_LETTERS[:22]}",
-    f"{HEX}-us12",
-    f"v1.0-{HEX[:24]}-{(HEX * 5)[:146]}",
     "A3-ABC123-ABC123-DEF45-AB12C-DE34F-GH56I",
-    f"sha256~{HEX}{HEX[:11]}",
-    f"amzn.mws.{UUID_KEY}",
-    f"access_token$production${HEX[:16]}${HEX}",
     f"perm:Ym9yaXM=.NDItMQ==.{DIGITS_AND_LETTERS}",
-    f"{DIGITS_AND_LETTERS[:6]}_{DIGITS_AND_LETTERS[:29]}_mmk",
-    f"sl.{HEX}{HEX}",
     f"webhookb2/{UUID_KEY}@{UUID_KEY}/IncomingWebhook/{HEX}/{UUID_KEY}",
 ]
 

@@ -272,10 +272,11 @@ def names_file(link: Link) -> bool:
 
 
 class _Files:
-    """The files of a folder that are no Markdown, by path and by name."""
+    """The files of a folder that are no Markdown, by path and by name, and the folders in it."""
 
-    def __init__(self, paths: Iterable[str]) -> None:
+    def __init__(self, paths: Iterable[str], pages: Iterable[str] = ()) -> None:
         self._paths = set(paths)
+        self._folders = {*map(posixpath.dirname, [*self._paths, *pages])}
         self._names = {posixpath.basename(path).casefold() for path in self._paths}
 
     def have(self, link: Link, source: str) -> bool:
@@ -283,6 +284,8 @@ class _Files:
         for target in (link.target, link.whole):
             places = (posixpath.join(posixpath.dirname(source), target), target.lstrip("/"))
             if not self._paths.isdisjoint(map(posixpath.normpath, places)):
+                return True
+            if not link.is_wiki and not self._folders.isdisjoint(map(posixpath.normpath, places)):
                 return True
             if link.is_wiki and posixpath.basename(target).casefold() in self._names:
                 return True
@@ -370,7 +373,7 @@ class _Links:
     def __init__(self, pages: _Pages, files: pa.Table, unread: pa.Table, whole: Mapping[str | None, str]) -> None:
         self.pages, self.whole = pages, whole
         self._told = files, unread
-        self._files = _Files(files["path"].to_pylist())
+        self._files = _Files(files["path"].to_pylist(), self.pages.pages)
         self._unread = set(unread["path"].to_pylist())
         self._led = defaultdict[tuple[str, str | None], dict[str, _Led | None]](dict)
         self._hints: dict[str, list[str]] = {}

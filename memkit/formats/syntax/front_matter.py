@@ -1,7 +1,8 @@
 """The block at the head of a Markdown file: where it is, and what it says.
 
-It is YAML between two ``---`` lines, TOML between two ``+++`` lines, or JSON in braces or below ``---json``; `_CLOTHES`
-declares them. Blank lines may stand above it. Whatever its syntax, its values are strings, as written.
+It is YAML between two ``---`` lines or below ``---yaml``, TOML between two ``+++`` lines or below ``---toml``, or JSON
+in braces or below ``---json``; `_CLOTHES` declares them. Blank lines may stand above it. Whatever its syntax, its
+values are strings, as written.
 
 Nearly all front matter is flat: ``key: value`` and lists of words. `parse` reads that subset in one pass over the lines
 and hands everything else to the YAML reader; both give the same strings (a property test holds them together).
@@ -23,7 +24,7 @@ from memkit.formats.syntax.json import MAX_DEPTH, Node, Number, StructureError, 
 from memkit.formats.syntax.yaml import comments as yaml_comments
 from memkit.formats.syntax.yaml import load_yaml
 
-_OPENING = re.compile(r"(?:[ \t]*\n)*+---[ \t]*\n")
+_OPENING = re.compile(r"(?:[ \t]*\n)*+---(?:ya?ml)?[ \t]*\n")
 _MAY_OPEN = re.compile(r"(?:[ \t]*\n)*+[-+{]")
 """With what any front matter opens, whatever its syntax."""
 _CLOSING = re.compile(r"\n(?:---|\.\.\.)[ \t]*(?:\n|\Z)")  # opens with one certain character: ten times as fast to find
@@ -154,6 +155,7 @@ _CLOTHES = (
         _load_toml,
         _TOML_KEY,
     ),
+    _Clothes("TOML", re.compile(_BLANK_LINES + r"---toml[ \t]*\n"), _CLOSING, _load_toml, _TOML_KEY),
     _Clothes("JSON", re.compile(_BLANK_LINES + r"---json[ \t]*\n"), _CLOSING, load_json, _JSON_KEY),
     _Clothes(
         "JSON",
