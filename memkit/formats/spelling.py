@@ -328,9 +328,14 @@ MEASURES = {"importance": IMPORTANCE, "confidence": CONFIDENCE, "access_count": 
 _MEASURE_OF = {name: column for column, names in MEASURES.items() for name in names}
 SCALES = ((frozenset(("maturity", "recency")), 100.0),)
 """Where importance is a number, its highest is 1; of a host that has other fields beside it, it is this: ByteRover."""
-_BAD_IMPORTANCE = Rule("bad_value", "any", "importance", "high, normal, medium, low or a number in 0..1")
-_BAD_CONFIDENCE = Rule("bad_value", "any", "confidence", "a number in 0..1")
-OF_MEASURES = (_BAD_IMPORTANCE, _BAD_CONFIDENCE)
+_BAD_MEASURES = {
+    "importance": Rule("bad_value", "any", "importance", "high, normal, medium, low or a number in 0..1"),
+    "confidence": Rule("bad_value", "any", "confidence", "a number in 0..1"),
+    "access_count": Rule("bad_value", "any", "access_count", "a whole number from 0"),
+}
+OF_MEASURES = tuple(_BAD_MEASURES.values())
+_FIGURE = re.compile(r"[-+]?\d[\d.,/%]{0,20}")
+"""What is meant as a figure, whether or not it is one that is read."""
 _PARTS = str.maketrans("", "", "-_ ")
 """What parts the words of a name, where it is not a capital."""
 
@@ -433,9 +438,13 @@ def measures_in(places: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """
     if not any(places):
         return dict.fromkeys(MEASURES)
-    top = _highest(places)
-    readers = {"importance": lambda value: importance_of(value, top), "confidence": ratio_of, "access_count": _count_of}
+    readers = _readers(places)
     return {column: first_of(places, names, readers[column]) for column, names in MEASURES.items()}
+
+
+def _readers(places: Sequence[Mapping[str, Any]]) -> dict[str, Callable[[object], Any]]:
+    top = _highest(places)
+    return {"importance": lambda value: importance_of(value, top), "confidence": ratio_of, "access_count": _count_of}
 
 
 def importance_of(value: object, highest: float = 1.0) -> str | None:
@@ -480,10 +489,11 @@ def is_held(name: str, value: object, measures: Mapping[str, Any]) -> bool:
 
 
 def unread_measures(fields: Mapping[str, Any]) -> Iterator[tuple[str, object, Rule]]:
-    """The fields, by their own names, whose number is no importance or no confidence, with the rule that says so.
+    """The fields, by their own names, whose figure is no importance, confidence or count, with the rule that says so.
 
-    >>> [(name, value) for name, value, _ in unread_measures({"Importance": 7, "confidence": "high"})]
-    [('Importance', 7)]
+    >>> fields = {"Importance": 7, "confidence": "95%", "accessCount": 1.5, "weight": 3}
+    >>> [(name, value) for name, value, _ in unread_measures(fields)], [*unread_measures({"confidence": "high"})]
+    ([('Importance', 7), ('confidence', '95%'), ('accessCount', 1.5)], [])
     """
     for key, value in fields.items():
         column = _MEASURE_OF.get(plain(key))
