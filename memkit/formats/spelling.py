@@ -328,12 +328,12 @@ MEASURES = {"importance": IMPORTANCE, "confidence": CONFIDENCE, "access_count": 
 _MEASURE_OF = {name: column for column, names in MEASURES.items() for name in names}
 SCALES = ((frozenset(("maturity", "recency")), 100.0),)
 """Where importance is a number, its highest is 1; of a host that has other fields beside it, it is this: ByteRover."""
-_BAD_MEASURES = {
-    "importance": Rule("bad_value", "any", "importance", "high, normal, medium, low or a number in 0..1"),
-    "confidence": Rule("bad_value", "any", "confidence", "a number in 0..1"),
-    "access_count": Rule("bad_value", "any", "access_count", "a whole number from 0"),
-}
-OF_MEASURES = tuple(_BAD_MEASURES.values())
+OF_MEASURES = (
+    Rule("bad_value", "any", "importance", "high, normal, medium, low or a number in 0..1"),
+    Rule("bad_value", "any", "confidence", "a number in 0..1"),
+    Rule("bad_value", "any", "access_count", "a whole number from 0"),
+)
+_BAD_MEASURES = dict(zip(MEASURES, OF_MEASURES, strict=True))
 _FIGURE = re.compile(r"[-+]?\d[\d.,/%]{0,20}")
 """What is meant as a figure, whether or not it is one that is read."""
 _PARTS = str.maketrans("", "", "-_ ")
@@ -438,13 +438,9 @@ def measures_in(places: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """
     if not any(places):
         return dict.fromkeys(MEASURES)
-    readers = _readers(places)
-    return {column: first_of(places, names, readers[column]) for column, names in MEASURES.items()}
-
-
-def _readers(places: Sequence[Mapping[str, Any]]) -> dict[str, Callable[[object], Any]]:
     top = _highest(places)
-    return {"importance": lambda value: importance_of(value, top), "confidence": ratio_of, "access_count": _count_of}
+    readers = {"importance": lambda value: importance_of(value, top), "confidence": ratio_of, "access_count": _count_of}
+    return {column: first_of(places, names, readers[column]) for column, names in MEASURES.items()}
 
 
 def importance_of(value: object, highest: float = 1.0) -> str | None:
@@ -497,11 +493,10 @@ def unread_measures(fields: Mapping[str, Any]) -> Iterator[tuple[str, object, Ru
     """
     for key, value in fields.items():
         column = _MEASURE_OF.get(plain(key))
-        if column == "importance" and number_of(value) is not None:
-            if importance_of(value, _highest([{plain(name): each for name, each in fields.items()}])) is None:
-                yield key, value, _BAD_IMPORTANCE
-        elif column == "confidence" and number_of(value) is not None and ratio_of(value) is None:
-            yield key, value, _BAD_CONFIDENCE
+        if column and _FIGURE.fullmatch(str(value)):
+            named = {plain(name): each for name, each in fields.items()}
+            if measures_in([named | {plain(key): value}])[column] is None:
+                yield key, value, _BAD_MEASURES[column]
 
 
 UNREAD_HEAD = Rule("unread_head", "any", "", "front matter between '---' lines")

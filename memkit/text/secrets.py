@@ -270,17 +270,17 @@ class Mask:
 
     def __or__(self, other: Mask) -> Mask:
         """What hides the values of both."""
-        both = Mask(secrets=self._secrets)
-        for value, name in {**self._names, **other._names}.items():
-            both._keep(value, name)
-        return both
+        return self._of({**self._names, **other._names})
+
+    def _of(self, names: dict[str, str]) -> Mask:
+        mask = Mask(secrets=self._secrets)
+        for value, name in names.items():
+            mask._keep(value, name)
+        return mask
 
     def in_html(self, page: str) -> str:
         """HTML without the values that are known."""
-        escaped = Mask(secrets=self._secrets)
-        for value, name in self._names.items():
-            escaped._keep(html.escape(value), name)
-        return escaped.again(page)
+        return self._of({html.escape(value): name for value, name in self._names.items()}).again(page)
 
 
 @functools.lru_cache(8192)
@@ -619,10 +619,7 @@ SECRETS: tuple[Secret, ...] = (
         "chat_token",
         "the token of an account of Twilio",
         r"(?i:twilio)[^\n]{0,80}?(?<![0-9A-Za-z])(?P<secret>[0-9a-f]{32})(?![0-9A-Za-z])",
-        (
-            "Twilio auth ⟦0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a⟧",
-            "токен от twilio лежит тут, вот он: ⟦0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a⟧",
-        ),
+        ("Twilio auth ⟦0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a⟧", "токен twilio: ⟦0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a⟧"),
         ("twilio",),
     ),
     Secret(
@@ -660,10 +657,7 @@ SECRETS: tuple[Secret, ...] = (
         "service_key",
         "a key of a service, by its shape",
         rf"(?<![A-Za-z0-9_./-])(?P<secret>{'|'.join(SHAPES.values())})(?![A-Za-z0-9_-])",
-        (
-            "base key ⟦patNot0A0Real0Key.0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a⟧",
-            "доступ ⟦2/1200000000000000/1200000000000000:0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a⟧, на год",
-        ),
+        ("call with ⟦ak-0not0a0real0key0at0all⟧", "доступ: ⟦as-0not0a0real0key0at0all⟧, на год"),
         test=_has_digit,
         look="|".join(SHAPES),
     ),
@@ -671,10 +665,7 @@ SECRETS: tuple[Secret, ...] = (
         "token",
         "a UUID that is named as a key",
         rf"(?i:{_WORD}(?:{_KEYS_ALONE}){_WORD_END}){_IS_NAMED}(?P<secret>{_UUID})(?![\w-])",
-        (
-            '"api_key": "⟦0a0a0a0a-0000-4000-8000-0a0a0a0a0a0a⟧"',
-            "секрет: ⟦0a0a0a0a-0000-4000-8000-0a0a0a0a0a0a⟧",
-        ),
+        ('"api_key": "⟦0a0a0a0a-0000-4000-8000-0a0a0a0a0a0a⟧"', "секрет: ⟦0a0a0a0a-0000-4000-8000-0a0a0a0a0a0a⟧"),
         ("key", "token", "secret", "password", "токен", "секрет", "пароль", "ключ"),
         look=r"HINT[^\n]*[0-9A-Fa-f]{8}-",
     ),

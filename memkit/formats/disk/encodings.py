@@ -70,7 +70,7 @@ def guess_of(data: bytes) -> str:
     >>> [guess_of(text.encode(name)) for text, name in (("Ключ от кафе", "cp1251"), ("La clé du café", "latin-1"))]
     ['windows-1251', 'windows-1252']
     """
-    text, small = data.decode("cp1251", "replace"), next(iter(DETECTED))
+    text, small = data[:SAMPLE_BYTES].decode("cp1251", "replace"), next(iter(DETECTED))
     n_among = len(re.findall(f"(?i)[a-z][{small}]|[{small}][a-z]", text))
     return "windows-1251" if 2 * n_among < _letters_of(text, small, MOST_GUESSED) else "windows-1252"
 

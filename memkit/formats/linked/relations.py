@@ -276,16 +276,15 @@ class _Files:
 
     def __init__(self, paths: Iterable[str], pages: Iterable[str] = ()) -> None:
         self._paths = set(paths)
-        self._folders = {*map(posixpath.dirname, [*self._paths, *pages])}
+        self._places = {*self._paths, *map(posixpath.dirname, [*self._paths, *pages])}
         self._names = {posixpath.basename(path).casefold() for path in self._paths}
 
     def have(self, link: Link, source: str) -> bool:
         """Whether one of them is what a link of the page at `source` names; in brackets a name alone will do."""
         for target in (link.target, link.whole):
             places = (posixpath.join(posixpath.dirname(source), target), target.lstrip("/"))
-            if not self._paths.isdisjoint(map(posixpath.normpath, places)):
-                return True
-            if not link.is_wiki and not self._folders.isdisjoint(map(posixpath.normpath, places)):
+            held = self._paths if link.is_wiki else self._places
+            if not held.isdisjoint(map(posixpath.normpath, places)):
                 return True
             if link.is_wiki and posixpath.basename(target).casefold() in self._names:
                 return True
