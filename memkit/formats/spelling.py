@@ -308,8 +308,10 @@ TYPES = ("type", "category", "kind")
 STATUS = ("status", "state", "статус")
 _OTHER_STATUS_WORDS = {
     "superseded": "replaced заменено заменен заменена",
-    "deprecated": "obsolete outdated retired устарело устарел устарела устаревшее устаревший устаревшая",
-    "archived": "archive rejected cancelled canceled архив архивировано отклонено отклонен отменено отменен",
+    "deprecated": "obsolete outdated retired устарело устарел устарела устаревшее устаревший устаревшая"
+    " неактуально неактуален неактуальна не-актуально",
+    "archived": "archive rejected cancelled canceled архив в-архиве архивировано отклонено отклонен отклонена отменено"
+    " отменен отменена",
     "draft": "черновик",
     "done": "complete completed готово завершено выполнено",
 }
@@ -351,12 +353,13 @@ def plain(name: str) -> str:
 
 
 def status_of(value: object) -> str | None:
-    """A word of an author as one of `memkit.schemas.STATUSES`; None for any other.
+    """A word of an author, alone or in a list of one, as one of `memkit.schemas.STATUSES`; None for any other.
 
-    >>> [status_of(word) for word in ("Deprecated", "COMPLETE", "Устарело", "see below")]
-    ['deprecated', 'done', 'deprecated', None]
+    >>> [status_of(word) for word in ("Deprecated", ["COMPLETE"], "Не актуально", "see below", ["draft", "done"])]
+    ['deprecated', 'done', 'deprecated', None, None]
     """
-    word = (text_of(value) or "").strip().casefold().replace("_", "-").replace("ё", "е")
+    told = value[0] if isinstance(value, list) and len(value) == 1 else value
+    word = re.sub("[_ ]", "-", (text_of(told) or "").strip().casefold()).replace("ё", "е")
     word = STATUS_WORDS.get(word, word)
     return word if word in STATUSES else None
 
