@@ -62,11 +62,14 @@ def sets(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ids = [str(n) for n in range(len(texts))]
     tables = {
         "corpus": {"id": ids, "text": texts, "article": [n // 5 for n in range(len(ids))], "dia_id": ids}
+        | {"intent": [f"{n % 5}" for n in range(len(ids))], "scope": ["s"] * len(ids)}
         | {"session": ["s1"] * len(ids), "speaker": ["анна"] * len(ids)},
         "queries": {
             "id": ["a", "b", "c"],
             "text": ["чай 1", "сбой 3", "отчёт 4"],
             "answer": [""] * 3,
+            "intent": ["1", "3", "4"],
+            "scope": ["s"] * 3,
             "part": [""] * 3,
         },
         "qrels": {"query_id": ["a", "b", "c"], "doc_id": ["1", "3", "4"], "relevance": [1] * 3},

@@ -27,6 +27,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from memkit import presets
 from memkit.base.duck import connect
 from memkit.policy.admission import Admission
 from memkit.policy.classifier import Classifier, keywords
@@ -41,7 +42,9 @@ from memkit.tables.statement import input_table
 CPU: list[float] = []
 AS_OF = datetime(2026, 3, 1, tzinfo=UTC)
 QUOTA = Quota(max_facts=150, max_profile=30, max_working=30)
-STEPS = [Admission(), Classifier(), QUOTA, Expiry()]
+ADMISSION = Admission(**presets.memory_v2_policy["admission"])
+"""The document's own rules, which a bot's code has too."""
+STEPS = [ADMISSION, Classifier(), QUOTA, Expiry()]
 
 
 def facts(n: int, users: int, seed: int = 0) -> pa.Table:
@@ -83,11 +86,11 @@ def python_pattern(pattern: str) -> re.Pattern[str]:
 
 def rules() -> dict[str, list[re.Pattern[str]]]:
     """The patterns of all rules, in their order."""
-    admission, classifier = Admission(), Classifier()
+    classifier = Classifier()
     patterns_of = {
-        "question": admission._questions(),
-        "command": admission._commands(),
-        "secret": list(admission._secrets().values()),
+        "question": [pattern.re2 for pattern in ADMISSION._questions()],
+        "command": [pattern.re2 for pattern in ADMISSION._commands()],
+        "secret": [pattern.re2 for pattern in ADMISSION._secrets()],
         "profile": [str(keywords(classifier.profile_words))],
         "working": [str(keywords(classifier.working_words))],
     }
