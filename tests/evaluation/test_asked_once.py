@@ -224,6 +224,7 @@ def test_hits_of_two_settings_asked_at_once_are_those_of_their_own_searches(
             assert hits == Pools(one, labelled).hits(5)
 
 
+@pytest.mark.outside
 def test_two_settings_over_buckets_compare_as_over_one_index(
     search: Retriever, files: dict[str, tuple[Path, Path]], tmp_path: Path
 ) -> None:

@@ -158,6 +158,7 @@ def test_a_clock_stands_on_the_day_of_the_heading_above(tmp_path: Path) -> None:
     assert memory["created_at"].isoformat() == "2026-01-20T11:30:00+00:00"
 
 
+@pytest.mark.outside
 @pytest.mark.parametrize("layout", [".claude/memory/", ".serena/memories/", "memory/"])
 def test_a_files_name_dates_it_in_each_layout(tmp_path: Path, layout: str) -> None:
     rows = rows_of(tmp_path, {f"{layout}решение-2026-01-13.md": "x1\n", f"{layout}20260114.md": "x2\n"})

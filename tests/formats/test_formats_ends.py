@@ -84,6 +84,7 @@ def test_an_end_that_cannot_be_read_is_a_row(tmp_path: Path) -> None:
     assert sorted(unread) == sorted(fronts)
 
 
+@pytest.mark.outside
 def test_records_graphs_and_notes_have_ends_under_the_same_names(tmp_path: Path) -> None:
     items = [
         {"memory": "Пьёт зелёный чай", "expiration_date": "2026-09-22"},

@@ -166,6 +166,7 @@ def test_plain_markdown_tells_of_dates_too_that_cannot_be_read(tmp_path: Path) -
     assert [(row["path"], row["line"], row["field"]) for row in rows] == [("notes/plan.md", 2, "created")]
 
 
+@pytest.mark.outside
 def test_a_line_of_a_serena_memory_that_dates_it_by_no_day_is_reported(tmp_path: Path) -> None:
     texts = {"build": "# Сборка\n**Date:** 2026-02-30\nUpdated: 2026-03-01\n", "ru": "# A\nДата: 02.03.2026\n"}
     texts["us"] = "# B\nДата выхода: скоро\n- Date: 03/04/2026\n"

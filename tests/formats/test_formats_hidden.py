@@ -65,6 +65,7 @@ def test_what_is_never_read_is_not_read_with_all_either(tmp_path: Path) -> None:
     assert not problems(corpus, "hidden")
 
 
+@pytest.mark.outside
 def test_hidden_markdown_is_named_in_a_row_a_folder_with_what_to_type(tmp_path: Path) -> None:
     files = {".notes/a.md": "x", ".notes/b/c.MD": "x", ".notes/d.txt": "x", ".empty/d.txt": "x"}
     files |= {"docs/.a.md": "x", "docs/.b.md": "x", "docs/.c.txt": "x", ".claude/skills/a.md": "x"}
@@ -86,6 +87,7 @@ def test_more_names_than_are_counted_are_said_to_be_more(tmp_path: Path, monkeyp
         assert f" {count} files" in mk.read(root).problems["message"][0].as_py(), limit
 
 
+@pytest.mark.outside
 def test_what_is_hidden_is_told_by_what_begins_with_a_dot(tmp_path: Path) -> None:
     files = {".claude/CLAUDE.md": "x", ".claude/memory/a.md": "x", "docs/.a.md": "x", ".notes/b.md": "x"}
     rows = mk.read(write_files(tmp_path, files)).problems.to_pylist()
@@ -95,6 +97,7 @@ def test_what_is_hidden_is_told_by_what_begins_with_a_dot(tmp_path: Path) -> Non
     assert "a folder whose name begins with a dot. Got 1 Markdown file, not read" in messages[".notes"]
 
 
+@pytest.mark.outside
 def test_a_link_in_a_hidden_place_is_not_followed(tmp_path: Path) -> None:
     outside = write_files(tmp_path / "outside", {"x.md": "# Тайна\ntext\n"})
     root = write_files(tmp_path / "root", {".claude/memory/a.md": "# A\ntext\n"})
@@ -109,6 +112,7 @@ def test_a_link_in_a_hidden_place_is_not_followed(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.outside
 def test_memories_in_a_hidden_place_are_written_and_undone_byte_for_byte(tmp_path: Path) -> None:
     text = "# Память\n\nПользователь пьёт кофе только утром.\n"
     root = write_files(tmp_path, {".claude/memory/MEMORY.md": text})

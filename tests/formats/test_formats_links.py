@@ -205,6 +205,7 @@ def test_whatever_stands_in_a_page_every_row_is_whole_and_leads_to_a_memory_or_n
         assert row["to_id"] is None or row["to_id"] in ids
 
 
+@pytest.mark.outside
 def test_the_samples_links_are_counted_as_by_hand() -> None:
     counts = {}
     for name in ("wiki", "okf", "vault", "basic-memory", "serena", "memfs"):
@@ -233,6 +234,7 @@ def test_named_queries_tell_of_links(tmp_path: Path) -> None:
     assert replaced.named("links_superseding").fetchall() == [("a.md", "superseded_by", "[[b]]", "b.md", "found")]
 
 
+@pytest.mark.outside
 def test_the_picture_names_the_pages_around_one_page() -> None:
     okf = mk.read(sample_data() / "layouts" / "okf")
     words = mk.plot.links(okf, "tables/orders.md", steps=1).words

@@ -98,6 +98,7 @@ DREAMS = {
 }
 
 
+@pytest.mark.outside
 def test_what_a_host_dreamt_is_a_kind_that_ranks_low_and_counts_for_nothing(tmp_path: Path) -> None:
     corpus = mk.read(write_files(tmp_path, DREAMS))
     kinds = dict(zip(corpus.memories["title"].to_pylist(), corpus.memories["kind"].to_pylist(), strict=True))
