@@ -85,7 +85,8 @@ def in_order(nodes: Nodes, rows: pa.Table, survivor: str, like: Ints) -> Order:
     for part, rule in zip(places, SURVIVORS[survivor], strict=True):
         if rule in (_NEWEST, _OLDEST):
             _share_age(part, np.where(node >= 0, like[node], -1) if len(like) else node, rows)
-    priority = _priorities(places)
+    priority = np.empty(len(rows), dtype=np.int64)
+    priority[np.lexsort(places[::-1])] = np.arange(len(rows))
     best = heads(len(nodes.first), node, priority)
     is_present, rank = best >= 0, len(rows) + np.arange(len(best))
     rank[is_present] = priority[best[is_present]]
@@ -94,7 +95,8 @@ def in_order(nodes: Nodes, rows: pa.Table, survivor: str, like: Ints) -> Order:
 
 def verdicts(order: Order, merging: tuple[Any, ...], linkage: str) -> pa.Table:
     """One row per clustered row of the order: memory_id, survivor, because, similarity, semantic, cluster."""
-    a, b, similarity, semantic = _present(merging, order.best >= 0)
+    is_present = order.best >= 0
+    a, b, similarity, semantic = (part[is_present[merging[0]] & is_present[merging[1]]] for part in merging)
     if linkage == "complete":
         survivors, label = settle(len(order.best), a, b, similarity, order.rank)
     else:
@@ -143,13 +145,6 @@ def _share_age(places: Ints, group: Ints, rows: pa.Table) -> None:
     places[others] = first[group[others]]
 
 
-def _priorities(places: Ints) -> Ints:
-    """The rank of each row by all parts, from 0."""
-    priorities = np.empty(places.shape[1], dtype=np.int64)
-    priorities[np.lexsort(places[::-1])] = np.arange(places.shape[1])
-    return priorities
-
-
 def _because(rows: Ints, survivors: Ints, rule: tuple[Ints, list[str]]) -> pa.Array:
     """Why each row's survivor stays, in words: the first part of the rule in which they differ."""
     places, words = rule
@@ -165,11 +160,6 @@ def heads(n: int, label: Ints, priority: Ints) -> Ints:
     best = np.full(n, -1)
     best[label[order]] = order
     return best
-
-
-def _present(merging: tuple[Any, ...], is_present: NDArray[np.bool_]) -> tuple[Any, ...]:
-    is_inside = is_present[merging[0]] & is_present[merging[1]]
-    return tuple(part[is_inside] for part in merging)
 
 
 def _table(ordered: Order, survivors: Ints, label: Ints, pairs: tuple[Any, ...]) -> pa.Table:

@@ -84,10 +84,6 @@ class Families:
         apart: Mask = self.is_member[left] & self.is_member[right] & (self.gaps[left] != self.gaps[right])
         return ~apart
 
-    def take(self, rows: Ints) -> Self:
-        """The same for some of the texts."""
-        return type(self)(self.is_member[rows], self.gaps[rows])
-
 
 def mix(values: NDArray[Any]) -> NDArray[np.uint64]:
     """The finaliser of splitmix64 (Steele, Lea, Flood 2014)."""

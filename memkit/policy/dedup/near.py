@@ -62,36 +62,36 @@ _NONE = np.empty(0, dtype=np.int64)
 
 @dataclass(frozen=True)
 class Grams:
-    """Trigrams of texts, or words: each a number below `width`, the sets of all texts end to end, a text's in order."""
+    """Trigrams of texts, or words: each a number below `width`.
+
+    The sets are end to end, each in order and of so many `lengths`; a text that lies in several scopes is several rows
+    of one set, which `text` names.
+    """
 
     members: NDArray[Any]
-    sizes: Ints
+    lengths: Ints
+    text: Ints
     scopes: Ints
     width: int
 
     @cached_property
-    def starts(self) -> Ints:
-        """Where the set of each text begins."""
-        return np.cumsum(self.sizes) - self.sizes
+    def sizes(self) -> Ints:
+        """The size of each row's set."""
+        sizes: Ints = self.lengths[self.text]
+        return sizes
 
-    def of(self, rows: Ints) -> NDArray[Any]:
-        """The sets of some texts, end to end."""
-        return self.members[ranges(self.starts[rows], self.sizes[rows])]
-
-    def steps(self, n: int = STEP) -> Iterator[tuple[slice, slice]]:
-        """So many texts after the other, and where their sets are."""
-        ends = np.append(self.starts, len(self.members))
-        for start in range(0, len(self.sizes), n):
-            stop = min(start + n, len(self.sizes))
-            yield slice(start, stop), slice(int(ends[start]), int(ends[stop]))
+    def of(self, rows: Ints | slice) -> NDArray[Any]:
+        """The sets of some rows, end to end."""
+        text = self.text[rows]
+        return self.members[ranges((np.cumsum(self.lengths) - self.lengths)[text], self.lengths[text])]
 
     @cached_property
     def signatures(self) -> NDArray[np.uint64]:
-        """Shape (words, texts): each trigram flips one bit, so that two differ in no more bits than their sets do."""
-        words = np.empty((_SIGNATURE, len(self.sizes)), dtype=np.uint64)
-        for rows, cells in self.steps(STEP // 4):  # which the processor's cache holds
-            words[:, rows] = self._signed(self.members[cells], self.sizes[rows], 64 * _SIGNATURE).view(np.uint64).T
-        return words
+        """Shape (words, rows): each trigram flips one bit, so that two differ in no more bits than their sets do."""
+        words = np.empty((_SIGNATURE, len(self.lengths)), dtype=np.uint64)
+        for some, cells in _steps(self.lengths, STEP // 4):  # which the processor's cache holds
+            words[:, some] = self._signed(self.members[cells], self.lengths[some], 64 * _SIGNATURE).view(np.uint64).T
+        return words[:, self.text]
 
     def signed(self, rows: Ints, bits: int) -> Bits:
         """Signatures of so many bits, a power of two; shape (rows, bytes)."""
@@ -107,6 +107,14 @@ class Grams:
         flips = np.bincount(_spread(members, bits) + row, minlength=len(sizes) * bits)
         signed: Bits = np.packbits((flips & 1).astype(np.uint8)).reshape(len(sizes), -1)
         return signed
+
+
+def _steps(sizes: Ints, n: int) -> Iterator[tuple[slice, slice]]:
+    """So many sets after the other, and where their members are."""
+    ends = np.append(0, np.cumsum(sizes))
+    for start in range(0, len(sizes), n):
+        stop = min(start + n, len(sizes))
+        yield slice(start, stop), slice(int(ends[start]), int(ends[stop]))
 
 
 def _spread(members: NDArray[Any], width: int) -> NDArray[np.uint32]:
@@ -136,8 +144,8 @@ def batches(lengths: Ints, scopes: Ints) -> Iterator[Ints]:
     yield from np.split(order, np.flatnonzero(np.diff(batch)) + 1)
 
 
-def trigrams(texts: Texts, scopes: Ints) -> Grams:
-    """The sets of trigrams."""
+def trigrams(texts: Texts, scopes: Ints, text: Ints | None = None) -> Grams:
+    """The sets of trigrams; where a text is in several scopes, `text` is that of each scope."""
     is_used, n_letters = np.zeros(0x110000, bool), 0
     for letters, _ in _letters(texts):
         is_used[letters] = True
@@ -161,7 +169,7 @@ def trigrams(texts: Texts, scopes: Ints) -> Grams:
         some[:] = np.diff(np.searchsorted(cells, begins))
         members[done : done + len(cells)] = cells - np.repeat(begins[:-1], some)
         done += len(cells)
-    return Grams(members[:done], sizes, scopes, width)
+    return Grams(members[:done], sizes, np.arange(len(texts)) if text is None else text, scopes, width)
 
 
 def _letters(texts: Texts) -> Iterator[tuple[NDArray[np.uint32], Ints]]:
@@ -177,7 +185,7 @@ def word_sets(texts: Sequence[Collection[str]], scopes: Ints) -> Grams:
     """The sets of words instead, for texts that are cut into words already."""
     sizes = np.array([len(words) for words in texts], dtype=np.int64)
     words = pa.array([word for of_text in texts for word in of_text], pa.string()).dictionary_encode()
-    return Grams(words.indices.to_numpy(), sizes, scopes, len(words.dictionary))
+    return Grams(words.indices.to_numpy(), sizes, np.arange(len(texts)), scopes, len(words.dictionary))
 
 
 def substring_pairs(
@@ -217,23 +225,24 @@ def _lie_within(texts: pa.Array, part: Ints, whole: Ints, written: Callable[[str
 def _by_rarest(grams: Grams) -> Iterator[tuple[Ints, Ints]]:
     # Whatever contains the part has all of its trigrams, so it stands in the list of each of them: the list of the
     # rarest is the shortest, and only its texts are compared. A list is that of some trigrams of a scope.
-    counts, lists = np.zeros(_LISTS, np.int64), np.empty(len(grams.members), np.uint32)
-    for rows, cells in grams.steps():
-        lists[cells] = _spread(grams.members[cells], _LISTS)
+    starts = np.cumsum(grams.sizes) - grams.sizes
+    counts, lists = np.zeros(_LISTS, np.int64), np.empty(int(grams.sizes.sum()), np.uint32)
+    for rows, cells in _steps(grams.sizes, STEP):
+        lists[cells] = _spread(grams.of(rows), _LISTS)
         lists[cells] ^= np.repeat(_spread(grams.scopes[rows], _LISTS), grams.sizes[rows])
         counts += np.bincount(lists[cells], minlength=_LISTS)
     rarest, order = np.full(len(grams.sizes), -1), counts * _LISTS + np.arange(_LISTS)
-    for rows, cells in grams.steps():
+    for rows, cells in _steps(grams.sizes, STEP):
         filled = rows.start + np.flatnonzero(grams.sizes[rows])
         if len(filled):
-            starts = grams.starts[filled] - cells.start
-            rarest[filled] = np.minimum.reduceat(order[lists[cells]], starts) & (_LISTS - 1)
+            least = np.minimum.reduceat(order[lists[cells]], starts[filled] - cells.start)
+            rarest[filled] = least & (_LISTS - 1)
     parts = np.flatnonzero((rarest >= 0) & (counts[rarest] > 1))
     is_asked = np.zeros(_LISTS, bool)
     is_asked[rarest[parts]] = True
     asked = np.flatnonzero(is_asked[lists])
     asked = asked[np.argsort(lists[asked], kind="stable")]
-    wholes = np.searchsorted(grams.starts, asked, side="right") - 1
+    wholes = np.searchsorted(starts, asked, side="right") - 1
     ends = np.cumsum(np.where(is_asked, counts, 0))
     lengths = counts[rarest[parts]]
     for some in bar("parts of texts", _in_steps(lengths, _BATCH_PARTS), leave=False):
@@ -345,11 +354,10 @@ def _bits(size: int, floor: float) -> int:
 def _hashed(grams: Grams, families: Families, full: Ints) -> Iterator[tuple[Ints, Ints]]:
     """MinHash: texts that agree in the least hashes of a band; at cosine 0.85 a pair is missed once in 400."""
     sizes = grams.sizes[full]
-    blocks = [slice(start, start + STEP) for start in range(0, len(full), STEP)]
     salts = mix(np.arange(_BANDS * _BAND_ROWS)) | np.uint64(1)
     for band in bar("near texts", salts.reshape(_BANDS, _BAND_ROWS), leave=False):
         key = np.zeros(len(full), dtype=np.uint64)
-        for block in blocks:
+        for block, _ in _steps(sizes, STEP):
             mixed, starts = mix(grams.of(full[block])), np.cumsum(sizes[block]) - sizes[block]
             for salt in band:
                 key[block] = mix(key[block] ^ np.minimum.reduceat((mixed * salt) >> np.uint64(32), starts))

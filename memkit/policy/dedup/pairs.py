@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -181,21 +182,25 @@ def _families(nodes: Nodes, some: list[Ints]) -> Families:
 def _by_letters(nodes: Nodes, some: list[Ints], families: Families, floor: float, words: bool) -> list[tuple[Any, ...]]:
     pairs_by_kind: list[tuple[Any, ...]] = [(kind, np.empty(0, int), np.empty(0, int), np.empty(0)) for kind in KINDS]
     members, scopes = nodes.scopes.members, nodes.scopes.scopes
-    tasks = (
-        (nodes.texts.take(pa.array(members[batch])), scopes[batch], families.take(batch), floor, words)
-        for batch in some
-    )
-    for batch, pairs in zip(some, results(_of_batch, tasks), strict=True):
+
+    def tasks() -> Iterator[tuple[Any, ...]]:
+        for batch in some:
+            # A text is read once, in however many scopes it lies.
+            distinct, text = np.unique(members[batch], return_inverse=True)
+            of_batch = Families(families.is_member[batch], families.gaps[batch])
+            yield nodes.texts.take(pa.array(distinct)), text.ravel(), scopes[batch], of_batch, floor, words
+
+    for batch, pairs in zip(some, results(_of_batch, tasks()), strict=True):
         pairs_by_kind += [(kind, batch[a], batch[b], similarity) for kind, (a, b, similarity) in pairs]
     return pairs_by_kind
 
 
 def _of_batch(
-    texts: pa.LargeStringArray, scopes: Ints, families: Families, floor: float, words: bool
+    texts: pa.LargeStringArray, text: Ints, scopes: Ints, families: Families, floor: float, words: bool
 ) -> list[tuple[str, Any]]:
-    grams = trigrams(texts, scopes)
+    grams = trigrams(texts, scopes, text)
     return [
-        ("substring", substring_pairs(texts, scopes, grams, words, families)),
+        ("substring", substring_pairs(texts.take(pa.array(text)), scopes, grams, words, families)),
         ("lexical", lexical_pairs(grams, floor, families)),
     ]
 
