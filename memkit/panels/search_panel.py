@@ -26,7 +26,7 @@ from memkit.panels.parts import flow, paragraph, rows_html
 from memkit.panels.pinned import PinnedComparison, Refits, Strip, check_chunks
 from memkit.panels.state import Section, Session, State
 from memkit.plot.marks import Picture
-from memkit.plot.memories import contributions
+from memkit.plot.measured import contributions
 from memkit.policy.dedup.near import normalise
 from memkit.search.ask import Settings
 from memkit.search.question import Question
