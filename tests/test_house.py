@@ -21,7 +21,7 @@ CEILINGS = {
     ),
     "public names": (64, "what is at the top; the rest is in rooms, as mk.errors and mk.labels"),
     "lines of tests": (
-        62_900,
+        62_800,
         "zones, encodings, JSON and links, samples of each kind, what a command costs on a kept folder; with blanks",
     ),
     "longest module": (650, "memkit/text/secrets.py has 648 lines of code"),

@@ -136,6 +136,7 @@ def test_settings_over_what_was_found_and_a_refit_give_what_a_search_gives() -> 
     assert again.trace(["пул", "tea"], as_of=DAY).equals(fresh.trace(["пул", "tea"], as_of=DAY))
 
 
+@pytest.mark.outside
 def test_buckets_answer_as_one_index_does(tmp_path: Path) -> None:
     draw = np.random.default_rng(2)
     words = ["pool", "пул", "tea", "чай", "cats", "реле", "release", "кот", "план", "friday", "python"]

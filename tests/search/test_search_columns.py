@@ -48,6 +48,7 @@ def test_queries_of_several_days_have_them_too(search: mk.Retriever) -> None:
     assert search.search(queries, columns=["kind"])["kind"].to_pylist()[0] == "note"
 
 
+@pytest.mark.outside
 def test_columns_of_a_table_of_ones_own_and_of_buckets(tmp_path: Path) -> None:
     corpus = mk.from_table({"memory_id": ["a", "b"], "user_id": ["u", "v"], "text": ["зелёный чай", "чай и кофе"]})
     hits = mk.Retriever(encoder=None).fit(corpus).search("чай", columns=["user_id"])

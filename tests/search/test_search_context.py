@@ -266,6 +266,7 @@ def test_it_is_kept_with_the_lake(tmp_path: Any) -> None:
     assert json.loads(next(tmp_path.glob("saved-*/retriever.json")).read_text())["params"]["context_column"] == "talk"
 
 
+@pytest.mark.outside
 def test_shards_and_engines_know_no_conversations(tmp_path: Any) -> None:
     mk.from_table({"text": ["пул соединений", "да"], "session": ["x", "x"]}).save(tmp_path, buckets=2)
     search = mk.Retriever(encoder=None, gram_weight=0.0).fit(mk.open(tmp_path))

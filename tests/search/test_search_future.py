@@ -171,6 +171,7 @@ def test_the_note_counts_what_a_moment_cannot_tell_of_and_only_what_may_be_found
     assert search.search("чай", as_of="2026-02-01", k=9).num_rows == 8
 
 
+@pytest.mark.outside
 def test_buckets_hide_and_say_the_same_as_one_index(tmp_path: Path) -> None:
     days = [None, AT, AT - timedelta(days=30), AT + timedelta(days=30)]
     rows = {"text": [f"чай {n}" for n in range(20)], "user_id": [f"u{n % 5}" for n in range(20)]}

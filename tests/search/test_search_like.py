@@ -201,6 +201,7 @@ def test_a_memory_without_text_is_like_nothing_and_all_settings_of_words_work() 
         assert ids(search.like("a"))[:1] == ["b"]
 
 
+@pytest.mark.outside
 def test_over_buckets_it_is_what_one_index_says(tmp_path: Any) -> None:
     table(ROWS).save(tmp_path / "lake", buckets=2)
     over_buckets = mk.Retriever(encoder="hash").fit(mk.open(tmp_path / "lake"))

@@ -126,6 +126,7 @@ def test_words_in_other_letters_are_those_in_sight_too() -> None:
     assert sees["u"].sight.count("лисбон") == 1
 
 
+@pytest.mark.outside
 def test_after_an_edit_and_over_shards_words_are_read_as_by_a_fresh_index(tmp_path: Any) -> None:
     draw = np.random.default_rng(3)
     words = ["настройка", "настойка", "проекция", "протекция", "секретный", "дорога", "window", "widow", "shadow"]
