@@ -174,17 +174,17 @@ class _Pages:
     def lead_to(self, link: Link, source: str) -> list[str]:
         """The pages that a link of the page at `source` may lead to, the nearest first; empty for a dead one."""
         target = link.target.strip()
-        is_folder = target.endswith("/")
-        key = without_ending(target.strip("/")) if not is_folder else target.strip("/")
-        home = posixpath.dirname(source)
-        below = [posixpath.join(home, key)] if not target.startswith("/") else []
-        indexed = (posixpath.join(folder, key) for folder in above(source) if folder in self.indexed)
-        for place in map(_normal, chain(below, [key], indexed)):
-            names = [posixpath.join(place, stem) for stem in _INDEX_STEMS] if is_folder or not key else [place]
+        key = target.strip("/") if target.endswith("/") else without_ending(target.strip("/"))
+        is_folder = target.endswith("/") or not key
+        home = source.rpartition("/")[0]
+        places = [key] if not home or target.startswith("/") else [f"{home}/{key}", key]
+        places += [posixpath.join(folder, key) for folder in above(source) if folder in self.indexed]
+        for place in map(_normal, places):
+            names = [posixpath.join(place, stem) for stem in _INDEX_STEMS] if is_folder else [place]
             for name in names:
                 if path := self.paths.get(name.removeprefix("./")):
                     return [path]
-        if is_folder or not key or key.startswith(".."):
+        if is_folder or key.startswith(".."):
             return []
         last = key.rpartition("/")[2]
         paths = _of_first(self.names, key) or _of_first(self.folded_names, folded(key))
