@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import io
+import sys
 import tokenize
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -64,6 +66,29 @@ def test_the_house_is_no_larger_than_was_agreed(subtests: pytest.Subtests) -> No
     for what, (ceiling, _) in CEILINGS.items():
         with subtests.test(what):
             assert counted[what] <= ceiling, f"{what}: end something, or raise the ceiling with its reason"
+
+
+NOTE = "---\nid: 550e8400-e29b-41d4-a716-446655440000\nsubject: Пул\nkeywords: [пул]\n---\n\nДержит 20.\n"
+
+
+@pytest.mark.quick
+def test_a_note_passes_few_modules_when_it_is_read_and_none_of_a_host(tmp_path: Path) -> None:
+    (tmp_path / "pool.md").write_text(NOTE, encoding="utf-8")
+    passed, home = set[tuple[str, str]](), str(Path(mk.__file__).parent)
+
+    def look(frame: Any, event: str, _: object) -> None:
+        if event == "call" and frame.f_code.co_filename.startswith(home):
+            passed.add((frame.f_code.co_filename.removeprefix(home), frame.f_code.co_qualname))
+
+    mk.read(tmp_path)  # imports
+    sys.setprofile(look)
+    try:
+        mk.read(tmp_path)
+    finally:
+        sys.setprofile(None)
+    modules = {module for module, _ in passed}
+    assert len(modules) <= 24
+    assert not [module for module in modules if "hosts" in module]
 
 
 MOST_PARAMETERS, MOST_LINES, MOST_IN_ORDER = 6, 450, 5
