@@ -40,7 +40,7 @@ from memkit.extend.writing import AsOf, check_value, describe
 from memkit.schemas import TIMESTAMP, column, table, tuples_of, with_column
 from memkit.search.ask import check_user
 from memkit.text.boilerplate import PATTERNS, spans
-from memkit.text.secrets import Mask
+from memkit.text.secrets import Mask, may_hold
 
 DIGEST = table(
     column("section", pa.string(), "decisions, contradictions, boxes, names, added, changed or forgotten"),
@@ -246,7 +246,8 @@ def digest(
     with bar("digest", total=_STEPS, unit="step", leave=False) as step:
         span = span_of(corpus, since_time(since, moment), moment, user_id, basis)
         step.update()
-        hide = Mask(text for name in _HELD for text in span.changes[name].to_pylist() if text)
+        held = [span.changes[name] for name in _HELD]
+        hide = Mask(text for texts in held for text in texts.filter(may_hold(texts)).to_pylist())
         span = replace(span, changes=_shown(span.changes, hide))
         sentences, notes = new_sentences(span.changes), list(span.notes)
         step.update()
@@ -288,7 +289,10 @@ _HELD = ("title", "before", "after")
 def _shown(changes: pa.Table, hide: Mask) -> pa.Table:
     """The changes without secrets and wrappers: taken out of the whole texts, as a sentence may not say what it is."""
     for name in _HELD:
-        changes = with_column(changes, name, [text and _unwrapped(hide(text)) for text in changes[name].to_pylist()])
+        # In a text that can hold none of its own, only values that are known already are looked for.
+        each = zip(changes[name].to_pylist(), may_hold(changes[name]).to_pylist(), strict=True)
+        shown = [text and _unwrapped(hide(text) if may_be else hide.again(text)) for text, may_be in each]
+        changes = with_column(changes, name, shown)
     return changes
 
 
@@ -315,8 +319,7 @@ def _of_sentences(sentences: pa.Table) -> list[Row]:
 
 
 def _of_contradictions(changes: pa.Table, contradicted: pa.Table) -> list[Row]:
-    places = changes.select(["memory_id", "path", "line", "title"]).to_pylist()
-    newer = {place["memory_id"]: place for place in places}
+    newer = {row["memory_id"]: row for row in changes.select(["memory_id", "path", "line", "title"]).to_pylist()}
     return [
         {
             "section": "contradictions",
@@ -336,8 +339,7 @@ def _of_names(sentences: pa.Table, span: Span, least: int) -> list[Row]:
     for name in new_names(texts, span.before.memories, least):
         first = min(name.sentences, key=lambda number: (texts[number][1], number))  # a heading says least of it
         where = sentences.slice(first, 1).select(["date", "memory_id", "path", "line", "title", "text"]).to_pylist()[0]
-        counted = f"{name.spelling}, {count_of(name.count, 'mention')}"
-        rows.append({"section": "names", "what": counted, **where})
+        rows.append({"section": "names", "what": f"{name.spelling}, {count_of(name.count, 'mention')}", **where})
     return rows
 
 

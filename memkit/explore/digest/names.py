@@ -180,9 +180,9 @@ def _is_no_name(word: str) -> bool:
 
 
 _WORDS_BEFORE = """
-with words as (select unnest(regexp_extract_all(concat_ws(chr(10), title, text), $letters)) as word from memories)
-select word, count(*) as n from words
-where regexp_matches(word, $capital) or list_contains($words, word) group by word
+with words as (select unnest(regexp_extract_all(concat_ws(chr(10), title, text), $letters)) as word from memories),
+counted as (select word, count(*) as n from words group by word)
+from counted where regexp_matches(word, $capital) or word in (select unnest($words))
 """
 
 

@@ -201,7 +201,9 @@ def _from_dates(corpus: Corpus, since: datetime, until: datetime, user_id: str |
     new = changes.filter(pc.equal(changes["change"], "added"))["memory_id"]
     is_later = pc.fill_null(pc.greater(memories["created_at"], pa.scalar(until, TIMESTAMP)), False)
     is_new = pc.is_in(memories["memory_id"], value_set=new)
-    states = [with_memories(corpus, _without(memories, mask)) for mask in (pc.or_(is_later, is_new), is_later)]
+    # The texts of runs of memories are not copied.
+    runs = [take_runs(memories, np.flatnonzero(~mask.to_numpy())) for mask in (pc.or_(is_later, is_new), is_later)]
+    states = [with_memories(corpus, some) for some in runs]
     dated = pc.coalesce(memories["updated_at"], memories["created_at"])
     notes = [f"From dates, as {why}: they do not show what was removed, nor a text before it changed."]
     if dated.null_count:
@@ -209,11 +211,6 @@ def _from_dates(corpus: Corpus, since: datetime, until: datetime, user_id: str |
         words = "has no date, and is" if n == 1 else "have no date, and are"
         notes.append(f"{n:,} of {count_of(total, 'memory')} {words} not listed as new.")
     return Span(since, until, "dates", states[0], states[1], changes, tuple(notes))
-
-
-def _without(memories: pa.Table, mask: pa.ChunkedArray) -> pa.Table:
-    """The memories outside of the mask; the texts of runs of them are not copied."""
-    return take_runs(memories, np.flatnonzero(~mask.to_numpy()))
 
 
 def expired_in(span: Span) -> pa.Table:
