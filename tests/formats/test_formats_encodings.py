@@ -95,6 +95,7 @@ def test_below_the_least_number_of_bytes_nothing_is_guessed() -> None:
     words = PAGE.replace("\n", " ").encode("cp1251")
     short = words[: next(n for n in range(999) if sum(byte > 127 for byte in words[:n]) == LEAST_BYTES) - 1]
     assert [encoding_of(short), encoding_of(words)] == ["utf-8", "windows-1251"]
+    assert [encoding_of(data) for data in (b"\0\0\0\t", b"\0\0\0a", b"a\0", b"a\0b\0")] == ["utf-8"] * 3 + ["utf-16-le"]
 
 
 def test_the_encoding_of_a_huge_file_is_found_in_linear_time() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import math
 import tempfile
@@ -53,7 +54,8 @@ def check_lines(row: dict[str, Any], folder: Path) -> None:
     if row["line_start"] is None or not path.exists() or row["kind"] == "head":
         return
     data = path.read_bytes()
-    encoding = "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8"
+    marks = {codecs.BOM_UTF32_LE: "utf-32", codecs.BOM_UTF32_BE: "utf-32", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
+    encoding = next((name for mark, name in marks.items() if data.startswith(mark)), "utf-8")
     text = data.decode(encoding, "replace").removeprefix("\ufeff").replace("\r\n", "\n")
     lines = text.split("\n")[row["line_start"] - 1 : row["line_end"]]
     assert row["text"] in ("\n".join(lines), "\n".join(lines) + "\n")

@@ -86,8 +86,9 @@ def _with_zeros(data: bytes) -> str | None:
 
 
 def _is_text(data: bytes, name: str) -> bool:
-    text = _decoded(data, name)
-    return text is not None and all(map(str.isprintable, text.split()))
+    """Whether the bytes are words in an encoding; one character alone is none, as four bytes of any sort may be it."""
+    words = (_decoded(data, name) or "").split()
+    return len("".join(words)) > 1 and all(map(str.isprintable, words))
 
 
 def _decoded(data: bytes, name: str) -> str | None:
