@@ -30,7 +30,10 @@ MODULES = sorted(path for path in PACKAGE.rglob("*.py") if "_shipped" not in pat
 
 
 @pytest.mark.quick
-def test_rooms_import_only_rooms_below_them(capsys: pytest.CaptureFixture[str]) -> None:
+def test_rooms_import_only_rooms_below_them(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("logging.config.dictConfig", lambda config: None)  # it would end memkit's own log for all tests
     passed = lint_imports(str(CONTRACTS), no_cache=True, no_logo=True) == 0
     assert passed, capsys.readouterr().out
 
