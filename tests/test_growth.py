@@ -23,12 +23,14 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pytest
+from typer.testing import CliRunner
 
 import memkit
 import memkit as mk
 from memkit.base.duck import connect
 from memkit.base.fences import fences
 from memkit.base.params import estimator
+from memkit.cli.app import app
 from memkit.formats.disk.files import Listing
 from memkit.formats.format import File, Role
 from memkit.formats.registry import parse_file
@@ -509,6 +511,8 @@ OVER_NOTES: dict[str, Callable[[mk.Corpus], object]] = {
     "links": lambda corpus: mk.read(corpus.root),
     "dedup": lambda corpus: mk.Deduplicator(encoder=None).fit(corpus),
     "digest": lambda corpus: mk.digest(corpus, since="2024-01-01", until="2030-01-01"),
+    "overview": mk.overview,
+    "check": lambda corpus: CliRunner().invoke(app, ["check", str(corpus.root)]),
     "topics": lambda corpus: mk.topics(mk.Retriever(encoder=None).fit(corpus)),
 }
 
