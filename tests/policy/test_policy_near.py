@@ -97,6 +97,12 @@ def test_trigrams_take_some_bytes_a_letter(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.quick
+def test_pairs_of_a_folder_that_has_every_letter_are_counted() -> None:
+    texts = ["".join(map(chr, range(32, 150_000))), *["чай"] * 100]
+    i, j, cosine = near.lexical_pairs(near.trigrams(texts, np.array([0, *[1] * 100])), 0.9)
+    assert (len(i), i.min(), j.max(), set(cosine)) == (100 * 99 // 2, 1, 100, {1.0})
+
+
 def test_templates_are_found_across_blocks_of_texts() -> None:
     texts = [f"Страница о проекте Север{n}: решения и встречи команды" for n in range(30)]
     texts[7::10] = [f"Ничего общего с другими, {word}" for word in ("чай", "кофе", "вода")]

@@ -35,7 +35,9 @@ _BATCH_CHARS = 20_000_000
 _BATCH_PRODUCTS = 1_000_000
 """Pairs that are in memory at once, where all of a scope or of a key of MinHash are looked at."""
 _BATCH_GRAMS = 2_000_000
+"""Trigrams of pairs that are counted at once."""
 _BATCH_PARTS = 100_000
+"""Pairs of a part and what may contain it that are looked at once."""
 _BATCH_LETTERS = 8_000_000
 """Bytes of texts that are looked for in others at once."""
 _SMALL = 512
@@ -48,7 +50,11 @@ _BITS_A_TRIGRAM = 8
 """Bits of a signature for each trigram that may differ; with fewer, texts without much in common look alike."""
 _SIGNATURE = 16  # 64-bit words
 _LISTS = 1 << 20
+"""Lists of the texts that have a trigram; some trigrams share one."""
 _MOST_LETTERS = 160_000
+"""More than Unicode has assigned; `STEP` texts of so many letters to the third power are below `_NUMBERS`."""
+_NUMBERS = 1 << 63
+"""Numbers that 64 bits hold."""
 _GOLDEN = np.uint32(0x9E3779B1)
 _MOST_BITS = 3_000_000_000_000
 """Bits that are compared at most, some ten seconds; beyond, MinHash takes less."""
@@ -394,7 +400,9 @@ def _counted(grams: Grams, i: Ints, j: Ints, floor: float) -> Pairs:
     if not len(i):
         return i, j, np.empty(0)
     shared = np.empty(len(i))
-    for some in _in_steps(grams.sizes[i] + grams.sizes[j], _BATCH_GRAMS):
+    # Of a step's pairs times `width` 64 bits hold the number.
+    least = grams.width * _BATCH_GRAMS // _NUMBERS
+    for some in _in_steps(np.maximum(grams.sizes[i] + grams.sizes[j], least), _BATCH_GRAMS):
         a, b = ((grams.of(rows[some]), grams.sizes[rows[some]]) for rows in (i, j))
         shared[some] = n_shared(a, b, grams.width)
     cosine = np.round(shared / np.sqrt(grams.sizes[i] * grams.sizes[j]), 6)
