@@ -72,6 +72,7 @@ ADVICE: dict[str, str] = {
     "ambiguous_link": "Write more of its path.",
     "not_indexed": "Add a line for each; an agent that reads the index alone does not know them.",
     "orphan": "Link to them, or take out what is no longer needed.",
+    "no_successor": "Name that page in its front matter; where none takes its place, leave it.",
     "stale": "It ranks lower but stays; check whether it still holds, and set a new day.",
     "unread_head": "It is text; write its fields between '---' lines to have title, date and tags.",
     "symlink": "Links are not followed; a target inside of the root is read under its own name.",

@@ -145,7 +145,12 @@ def test_a_successor_is_known_on_every_section_from_either_side(tmp_path: Path) 
         ("new.md", None, None),
         ("alone.md", "deprecated", None),
     }
-    assert [row["path"] for row in corpus.problems.to_pylist() if row["rule"] == "no_successor"] == ["alone.md"]
+    said = [row for row in corpus.problems.to_pylist() if row["rule"] == "no_successor"]
+    assert [(row["path"], row["field"]) for row in said] == [("alone.md", "superseded_by")]
+    assert said[0]["message"] == (
+        "alone.md: field 'superseded_by' must be the page that takes its place. Got none that is here, though it is"
+        " deprecated. Name that page in its front matter; where none takes its place, leave it."
+    )
 
 
 def test_an_index_that_lists_most_pages_tells_the_others_and_orphans_are_one_row(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from memkit.errors import Known, near, some_of
 from memkit.formats.disk.source import above
 from memkit.formats.format import MARKDOWN, Format
 from memkit.formats.linked.links import Link, link_in, links_in
-from memkit.formats.rows import Rows, Tables
+from memkit.formats.rows import Row, Rows, Tables
 from memkit.formats.spelling import SUPERSEDED_BY, SUPERSEDES, plain
 from memkit.formats.syntax.json import REPEATED
 from memkit.schemas import Ints, tuples_of, with_column
@@ -590,8 +590,9 @@ def _without_successor(memories: pa.Table, rows: Rows) -> None:
     )
     retired = memories.filter(is_left).select(["path", "memory_id", "status"]).to_pylist()
     for path, row in {row["path"]: row for row in reversed(retired)}.items():
-        expected = "superseded_by: the page that takes its place"
-        rows.problem("no_successor", path, expected, row["status"], field="status", memory_id=row["memory_id"])
+        where: Row = {"field": "superseded_by", "memory_id": row["memory_id"], "quote": False}
+        got = f"none that is here, though it is {row['status']}"
+        rows.problem("no_successor", path, "the page that takes its place", got, **where)
 
 
 def _hollow(memories: pa.Table, rows: Rows) -> None:
