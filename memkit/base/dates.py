@@ -355,13 +355,20 @@ def _in_words(text: str) -> Told | None:
 
 
 def _local(day: date, clock: re.Match[str]) -> datetime | None:
-    hour, half = int(clock["hour"]), (clock["half"] or "").lower()
-    if half:
-        if hour > 12:
-            return None
-        hour = hour % 12 + 12 * (half == "p")
+    if clock["half"] and int(clock["hour"]) > 12:
+        return None
     part = int(((clock["part"] or "") + "000000")[:6])
-    return datetime.combine(day, time(hour, int(clock["minute"] or 0), int(clock["second"] or 0), part))
+    return datetime.combine(day, clock_in(clock) or time()).replace(microsecond=part)
+
+
+def clock_in(match: re.Match[str] | None) -> time | None:
+    """The time of a match with an hour, a minute, a second and a half of the day; None where it has no hour."""
+    if match is None or match["hour"] is None:
+        return None
+    hour, half = int(match["hour"]), match["half"]
+    if half and hour <= 12:
+        hour = hour % 12 + 12 * (half in "pP")
+    return time(hour, int(match["minute"] or 0), int(match["second"] or 0))
 
 
 def _zone_of(clock: re.Match[str], name: str, local: datetime) -> tzinfo | None:
@@ -415,10 +422,14 @@ def _said_day() -> re.Pattern[str]:
     return re.compile(rf"(?:{_WEEKDAY}\.? )?(?:{'|'.join(unique)})(?: \(?{_WEEKDAY}\)?)?", re.IGNORECASE)
 
 
-_DATED = re.compile(
-    r"(\d{4}-\d{2}-\d{2}|\d{4}_\d{2}_\d{2}|(?:19|20)\d{6})"
-    r"(?:[-_T ]+([01]\d|2[0-3])[-:h]?([0-5]\d)(?:[0-5]\d)?(?![\w]))?(?:[-_ .]+(.+))?"
+_TIME_AFTER = (
+    r"(?:[-_T ]+|, ?| at | в )(?P<hour>[01]\d|2[0-3])(?P<by>[-:h._]?)(?P<minute>[0-5]\d)"
+    r"(?:(?P=by)(?P<second>[0-5]\d))?"
+    r"(?: ?(?P<half>[aApP])[mM](?!\w))?(?![^\W_]|\+|\.\d|[-_.]\d\d[-_.]\d\d)"
 )
+"""The time in a name, after its day; the year of a day is none."""
+_TIMED = re.compile(_TIME_AFTER)
+_DATED = re.compile(rf"(?:\d{{4}}-\d{{2}}-\d{{2}}|\d{{4}}_\d{{2}}_\d{{2}}|(?:19|20)\d{{6}})(?={_TIME_AFTER}|[-_ .]|\Z)")
 """A name that opens with a day, in which `day_in` would not see the time; longer numbers are ids."""
 _NAMED_LOG = re.compile(
     r"(?:(?:logs?|journal|diary|daily|day|дневник|журнал|лог|день|ежедневник)[-_ .]{1,3}){1,2}", re.I
@@ -426,27 +437,27 @@ _NAMED_LOG = re.compile(
 """The words that open the name of a log."""
 _TIME_AS_DIGITS = re.compile(r"(?<![^\W_])(?:[0-9]{12}|[0-9]{14}|[0-9]{17})(?![^\W_])")
 """The name of a card in a box of notes."""
-_COMPACT_END = re.compile(r"[-_ ]((?:19|20)\d{6})\Z")
+_COMPACT_END = re.compile(rf"[-_ ](?P<day>(?:19|20)\d{{6}})(?:{_TIME_AFTER})?\Z")
 _WEEK = re.compile(r"(?<!\d)((?:19|20)\d\d)-?W([0-5]\d)(?!\d)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class Dated:
-    """What a file's name says: day, HH:MM, the rest. `day` is null for a date that does not exist."""
+    """What a file's name says: day, time, the rest. `day` is null for a date that does not exist."""
 
     written: str
     day: datetime | None
-    time: str | None
+    time: time | None
     slug: str | None
 
 
 def dated(stem: str) -> Dated | None:
     """The date that the name of a log opens with, or None; the journals of Logseq are named with ``_``.
 
-    >>> dated("2026-02-15-1230-deploy").time, dated("20260215-12-30").time, dated("2026-02-15-deploy").slug
-    ('12:30', '12:30', 'deploy')
-    >>> dated("20260215-123059").time
-    '12:30'
+    >>> {str(dated(stem).time) for stem in ("2026-02-15-1230-deploy", "20260215-12-30", "2026-02-15 12.30 deploy")}
+    {'12:30:00'}
+    >>> str(dated("20260215-123059").time), dated("2026-02-15-deploy").slug
+    ('12:30:59', 'deploy')
     >>> {dated(stem).day for stem in ("2026_02_15", "20260215", "log-2026-02-15", "Дневник 15.02.2026")}
     {datetime.datetime(2026, 2, 15, 0, 0)}
     >>> dated("202602151230"), dated("meeting-2026-02-15")
@@ -456,14 +467,15 @@ def dated(stem: str) -> Dated | None:
 
 
 def named_day(stem: str) -> datetime | None:
-    """The day that a file's name tells anywhere, with the time of one of 12, 14 or 17 digits; of a week its Monday.
+    """The day that a file's name tells anywhere, with the time after it or within 12, 14 or 17 digits; of a week its
+    Monday.
 
     >>> named_day("meeting-2026-02-15") == named_day("Встреча 15 февраля 2026") == named_day("report_20260215")
     True
     >>> named_day("2026-W03"), named_day("plan-v2.10"), named_day("12345678901234")
     (datetime.datetime(2026, 1, 12, 0, 0), None, None)
-    >>> named_day("20260215123045-чай"), named_day("202602151230").hour
-    (datetime.datetime(2026, 2, 15, 12, 30, 45), 12)
+    >>> str(named_day("20260215123045-чай")), str(named_day("2026-02-15 12.30 чай"))
+    ('2026-02-15 12:30:45', '2026-02-15 12:30:00')
     """
     return _told_by(stem)[1]
 
@@ -475,15 +487,15 @@ def _told_by(stem: str) -> tuple[Dated | None, datetime | None]:
         return None, None
     word = _NAMED_LOG.match(stem)
     inner = stem[word.end() :] if word else stem
-    if match := _DATED.fullmatch(inner):
-        text, hour, minute, slug = match.groups()
-        day = _moment_in(text.replace("_", "-"))
-        if day or not text.isdigit():  # eight digits that are no day are a number
-            return Dated(text, day, f"{hour}:{minute}" if hour else None, slug), day
-    named = day_in(inner)
-    if named and not named.start and not inner[named.end : named.end + 1].isalnum():
-        day = midnight(named.day)
-        return Dated(inner[: named.end], day, None, inner[named.end :].strip("-_ .") or None), day
+    match, named = _DATED.match(inner), None
+    day = _moment_in(match[0].replace("_", "-")) if match else None
+    end = match.end() if match and (day or not match[0].isdigit()) else 0  # eight digits that are no day are a number
+    if not end and (named := day_in(inner)) and not named.start and not inner[named.end : named.end + 1].isalnum():
+        day, end = midnight(named.day), named.end
+    if end:
+        timed = _TIMED.match(inner, end)
+        slug = inner[timed.end() if timed else end :].lstrip("-_ .")
+        return Dated(inner[:end], day, clock_in(timed), slug or None), day and _at(day, timed)
     return None, _day_within(stem, day_in(stem) if word else named)
 
 
@@ -492,14 +504,20 @@ def _day_within(stem: str, named: NamedDay | None) -> datetime | None:
     if (digits := _TIME_AS_DIGITS.search(stem)) and (moment := _moment_in(digits[0])):
         return moment
     if named:
-        return midnight(named.day)
+        return _at(named.day, _TIMED.match(stem, named.end))
     if match := _COMPACT_END.search(stem):
-        return _moment_in(match[1])
+        day = _moment_in(match["day"])
+        return day and _at(day, match)
     week = _WEEK.search(stem)
     try:
         return midnight(date.fromisocalendar(int(week[1]), int(week[2]), 1)) if week else None
     except ValueError:  # no such week
         return None
+
+
+def _at(day: date, match: re.Match[str] | None) -> datetime:
+    """A day with the time of such a match, else its midnight."""
+    return datetime.combine(day, clock_in(match) or time())
 
 
 def _moment_in(text: str) -> datetime | None:

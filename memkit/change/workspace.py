@@ -7,7 +7,7 @@ import re
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from datetime import date, datetime, time, timedelta
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -168,7 +168,7 @@ class MemoryStorage(Operations):
             turn = turn_of(line, None) if number not in code else None
             if turn and turn.time and (clock := clock_of(turn.time)):
                 turn_day = day_of(turn.time[:10]) or day
-                last = turn_day and datetime.combine(turn_day, time.fromisoformat(clock))
+                last = turn_day and datetime.combine(turn_day, clock)
         return last or (day and day + timedelta(days=1))
 
     def _read(self, path: str) -> str:

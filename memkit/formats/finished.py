@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from itertools import chain
 
 import pyarrow as pa
@@ -94,11 +94,9 @@ def _copies(memories: pa.Table, marked: list[str], paths: Collection[str]) -> li
     held = memories.select(["path", "text"]).filter(pc.is_in(memories["path"], value_set=wanted))
     for row in held.to_pylist():
         words.setdefault(row["path"], set()).update(_WORD.findall((row["text"] or "").casefold()))
-    return [path for path, original in originals.items() if _is_like(words, path, original)]
-
-
-def _is_like(words: Mapping[str, set[str]], path: str, original: str) -> bool:
-    return len(words[path] & words[original]) >= _SHARE * len(words[path])
+    return [
+        path for path, original in originals.items() if len(words[path] & words[original]) >= _SHARE * len(words[path])
+    ]
 
 
 _FEW = 10_000

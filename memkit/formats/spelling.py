@@ -441,7 +441,7 @@ def measures_in(places: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """
     if not any(places):
         return dict.fromkeys(MEASURES)
-    top = _highest(places)
+    top = next((top for place in places for beside, top in SCALES if beside <= place.keys()), 1.0)
     readers = {"importance": lambda value: importance_of(value, top), "confidence": ratio_of, "access_count": _count_of}
     return {column: first_of(places, names, readers[column]) for column, names in MEASURES.items()}
 
@@ -469,10 +469,6 @@ def ratio_of(value: object) -> float | None:
 def _count_of(value: object) -> int | None:
     number = integer_of(value)
     return number if number is not None and number >= 0 else None
-
-
-def _highest(places: Iterable[Mapping[str, Any]]) -> float:
-    return next((top for place in places for beside, top in SCALES if beside <= place.keys()), 1.0)
 
 
 def is_held(name: str, value: object, measures: Mapping[str, Any]) -> bool:

@@ -107,6 +107,8 @@ _MOMENT = (
 _HAS_MOMENT = re.compile(_MOMENT)
 _BRACKETED = re.compile(rf"[ ]{{0,3}}(?:[-*+][ \t]{{1,4}})?(?:\*\*)?{_MOMENT}(?![(\[:])(?:\*\*)?[ \t:,.—–-]*+\S")
 """A line that opens with a day and a time in brackets, as an entry of a log does; a link is none."""
+_CLOCKED = re.compile(rf"[ ]{{0,3}}(?:[-*+][ \t]{{1,4}})?(?:\*\*)?\[({CLOCK})\](?![(\[:])", re.IGNORECASE)
+"""A line that opens with a time in brackets."""
 _NO_DAY = Rule("bad_date", "workspace", "", "a real date in the file's name")
 _UNREAD_DATE = Rule(TIME.code, "workspace", "created", TIME.expected)
 _UNREAD_END = Rule(TIME.code, "workspace", "expires_at", END)
@@ -128,10 +130,10 @@ _DRAWING = re.compile(
 _SAYS = re.compile(r"[^\s%]")
 _DATES, _ENDS = frozenset((*CREATED, *UPDATED)), frozenset(EXPIRES)
 _NOBODY = Turn("", None, "")
-_Upper = tuple[Heading, datetime | None, str | None]
+_Upper = tuple[Heading, datetime | None, time | None]
 """A heading with the day and the time that it names."""
 _NO_UPPER: _Upper = Heading(0, 0, ""), None, None
-_Told = tuple[datetime | None, str | None, str | None]
+_Told = tuple[datetime | None, time | None, str | None]
 """The day and the time of a section, and what the day is from."""
 _FEW = 1_000
 """The most headings of a file that are kept while it is read: a line may be a single sign."""
@@ -313,8 +315,10 @@ class Sections:
 
     def _is_bracketed(self) -> bool:
         """Whether half of the paragraphs open with a moment in brackets, and nobody of the usual roles speaks."""
-        if not _HAS_MOMENT.search(self.body) or self._has_timed_entries():
+        if not _HAS_MOMENT.search(self.body):
             return False
+        if self.dated is not None and any(mark.level == OF_ENTRY for mark in self._with_entries()):
+            return False  # a day's log of lines that open with their time
         n_paragraphs, n_bracketed, is_within = 0, 0, False
         for _, line in self.text_lines(range(self.above + 1, len(self.source.lines) + 1)):
             if not line.strip() or is_heading(line):
@@ -325,10 +329,6 @@ class Sections:
                 n_bracketed += _BRACKETED.match(line) is not None
         return 0 < n_paragraphs <= 2 * n_bracketed and not self._is_transcript()
 
-    def _has_timed_entries(self) -> bool:
-        """Whether it is a day's log of lines that open with their time."""
-        return self.dated is not None and any(mark.level == OF_ENTRY for mark in self._with_entries())
-
     def problem(
         self, rule: str, expected: str, got: object, line: int | None = None, memory_id: str | None = None
     ) -> None:
@@ -338,7 +338,8 @@ class Sections:
         """Add the rows of the file, and the problems that any Markdown may have."""
         self._sections()
         self._check_front()
-        for line, written, moment in self._in_brackets():
+        is_log = self.is_bracketed or (self.kind in _LOGS and not self.talks)
+        for line, written, moment in self._in_brackets() if is_log else ():
             if moment is None:
                 self.problem(_UNREAD_ENTRY.code, _UNREAD_ENTRY.expected, written, line)
         if self.dated and self.dated.day is None:
@@ -485,13 +486,12 @@ class Sections:
             if ":" in line and (match := _ENTRY.match(line)) and clock_of(match.group(1)):
                 yield Heading(number, OF_ENTRY, match.group(1))
 
-    def _in_brackets(self) -> Iterator[tuple[int, str, datetime | None]]:
-        """Where an entry of such a log opens, with its moment as it is written, and in UTC where it can be read."""
-        for number, line in (
-            self.text_lines(range(self.above + 1, len(self.source.lines) + 1)) if self.is_bracketed else ()
-        ):
-            if match := _BRACKETED.match(line):
-                yield number, match[1], self._moment_in(match[1])
+    def _in_brackets(self) -> Iterator[tuple[int, str, datetime | time | None]]:
+        """Where an entry of a log opens in brackets, with its moment as it is written, and as it can be read."""
+        opens, read = (_BRACKETED, self._moment_in) if self.is_bracketed else (_CLOCKED, clock_of)
+        for number, line in self.text_lines(range(self.above + 1, len(self.source.lines) + 1)):
+            if match := opens.match(line):
+                yield number, match[1], read(match[1])
 
     def _moment_in(self, written: str) -> datetime | None:
         """A day and a time as a naive moment in UTC: in the zone that they name, or else in that of the reading."""
@@ -519,7 +519,7 @@ class Sections:
         is_zone = zone in SEVERAL_ZONES or line.startswith("]", first.end())
         if found is None and is_zone and zone not in self.unread_zones:  # one row a file
             self.unread_zones.add(zone)
-            self.problem(_UNREAD_ENTRY.code, _UNREAD_ENTRY.expected, f"{clock_of(line)} {first['zone']}", heading.line)
+            self.problem(_UNREAD_ENTRY.code, _UNREAD_ENTRY.expected, first[0], heading.line)
         return found.moment if found and names_zone else None
 
     def _section(self, section: Section, told: _Told) -> None:
@@ -537,7 +537,7 @@ class Sections:
         memory: Row = {**place, "format": "workspace", "title": heading.text, "text": text, "date_source": source}
         memory |= {"created_at": moment or self.created, "updated_at": moment or self.updated}
         self.rows.add("memories", memory | self.columns(section))
-        document = {**place, "date": day.date() if day else None, "time": clock}
+        document = {**place, "date": day.date() if day else None, "time": clock and f"{clock:%H:%M}"}
         document |= {"heading": heading.text if 0 < heading.level < OF_ENTRY else None}
         document |= {"slug": self.dated.slug if self.dated else None, "level": heading.level % OF_ENTRY}
         self.rows.add("documents", document | {"ordinal": section.ordinal, "chars": len(text)})
@@ -629,11 +629,9 @@ def _is_timed(heading: Heading) -> bool:
     return _TIMED.match(heading.text) is not None
 
 
-def _in_utc(day: datetime | None, clock: str | None, zone: tzinfo) -> datetime | None:
+def _in_utc(day: datetime | None, clock: time | None, zone: tzinfo) -> datetime | None:
     """A time of a day in `zone` as a naive moment in UTC; a day alone is its midnight, whatever the zone."""
-    if day is None or clock is None:
-        return day
-    return _from_zone(datetime.combine(day, time(int(clock[:2]), int(clock[3:]))), zone)
+    return day if day is None or clock is None else _from_zone(datetime.combine(day, clock), zone)
 
 
 def _timed_in_utc(named: datetime | None, zone: tzinfo) -> datetime | None:

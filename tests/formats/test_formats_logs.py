@@ -218,3 +218,13 @@ def test_a_zone_of_several_meanings_is_told_once_a_file(tmp_path: Path) -> None:
     log = "\n\n".join(f"[{hour}:00 CST] Чай" for hour in range(10, 20)) + "\n\n[20:00 XYZ] Кофе\n"
     corpus = mk.read(write_files(tmp_path, {"memory/2026-07-03.md": log}))
     assert corpus.problems["line"].to_pylist() == [1, 21]
+
+
+def test_the_entries_of_a_days_log_keep_their_seconds_and_a_time_that_cannot_be_is_a_row(tmp_path: Path) -> None:
+    log = "# День\n\n[10:05:42] чай\n[25:00] кофе\n- [ ] 10:75\n[2026-07-03 11:05:07] вода\n[9:05:09 PM] сок\n"
+    corpus = mk.read(write_files(tmp_path, {"memory/2026-07-03.md": log}))
+    times = [f"{at:%H:%M:%S}" for at in corpus.memories["created_at"].to_pylist()]
+    assert times == ["10:05:42", "11:05:07", "21:05:09"]
+    assert corpus.tables["documents"]["time"].to_pylist() == ["10:05", "11:05", "21:05"]
+    assert [(row["rule"], row["line"]) for row in corpus.problems.to_pylist()] == [("bad_date", 4)]
+    assert "'25:00'" in corpus.problems["message"][0].as_py()

@@ -203,7 +203,13 @@ def test_the_turns_of_a_session(tmp_path: Path) -> None:
         ("assistant", None, "без времени"),
         ("Оля", None, "обычное имя"),
     ]
-    assert [turn["said_at"] for turn in turns] == [utc("2026-02-03T10:00"), utc("2026-02-03T10:01"), None, None, None]
+    assert [turn["said_at"] for turn in turns] == [
+        utc("2026-02-03T10:00"),
+        utc("2026-02-03T10:01:30"),
+        None,
+        None,
+        None,
+    ]
     assert turns[1]["text"].endswith("```\nuser: это код\n```")
     assert [(turn["line_start"], turn["line_end"]) for turn in turns[:3]] == [(3, 3), (4, 8), (10, 10)]
     of_turns = [turn["memory_id"].partition("#")[2] for turn in turns]

@@ -60,7 +60,7 @@ def encoding_of(data: bytes) -> str:
             return name
     if b"\0" in data:
         return _with_zeros(data) or "utf-8"
-    return "utf-8" if _decoded(data, "utf-8") is not None else _detected(data) or "utf-8"
+    return "utf-8" if decoded(data, "utf-8") is not None else _detected(data) or "utf-8"
 
 
 def guess_of(data: bytes) -> str:
@@ -87,11 +87,12 @@ def _with_zeros(data: bytes) -> str | None:
 
 def _is_text(data: bytes, name: str) -> bool:
     """Whether the bytes are words in an encoding; one character alone is none, as four bytes of any sort may be it."""
-    words = (_decoded(data, name) or "").split()
+    words = (decoded(data, name) or "").split()
     return len("".join(words)) > 1 and all(map(str.isprintable, words))
 
 
-def _decoded(data: bytes, name: str) -> str | None:
+def decoded(data: bytes, name: str) -> str | None:
+    """The text of bytes in an encoding, where all of them are of it."""
     try:
         return data.decode(name)
     except UnicodeDecodeError:
@@ -102,7 +103,7 @@ def _detected(data: bytes) -> str | None:
     """What a detector is sure of; nothing where lines of UTF-8 stand among the others."""
     sample = data[:SAMPLE_BYTES]
     count = _not_ascii(sample)
-    n_utf8 = sum(_not_ascii(line) for line in sample.split(b"\n") if _decoded(line, "utf-8") is not None)
+    n_utf8 = sum(_not_ascii(line) for line in sample.split(b"\n") if decoded(line, "utf-8") is not None)
     if count < LEAST_BYTES or MOST_UTF8 * count < n_utf8:
         return None
     from charset_normalizer import from_bytes  # 50 ms, which few folders need

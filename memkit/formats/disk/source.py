@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from memkit.errors import ChangeRefusedError
-from memkit.formats.disk.encodings import encoding_of, guess_of
+from memkit.formats.disk.encodings import decoded, encoding_of, guess_of
 
 READ_FLAGS = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"))
 """Of what is opened to be read: no link is followed, and no pipe waited for."""
@@ -91,31 +91,23 @@ def decode(path: str, data: bytes) -> Source:
     """
     encoding, guess, undecoded = "utf-8", "windows-1251", dict[int, str]()
     try:
-        text = data.decode("utf-8")
+        text: str | None = data.decode("utf-8")
     except UnicodeDecodeError:
-        text = "\0"
-    if "\0" in text:  # what is sure to be UTF-8 is decoded once
+        text = None
+    if text is None or "\0" in text:  # what is sure to be UTF-8 is decoded once
         encoding = encoding_of(data)
-        try:
-            text = data.decode(encoding)
-        except UnicodeDecodeError:
+        text = decoded(data, encoding)
+        if text is None:
             text = data.decode(encoding, "replace")
             if encoding == "utf-8":
-                lines = dict(_undecoded(data))
+                numbered = enumerate(data.split(b"\n"), 1)
+                lines = {number: line.rstrip(b"\r") for number, line in numbered if decoded(line, encoding) is None}
                 guess = guess_of(b"\n".join(lines.values()))
                 undecoded = {number: line.decode(guess, "replace") for number, line in lines.items()}
     text = text.removeprefix("\ufeff")
     if "\r" in text:
         text = text.replace("\r\n", "\n") if "\n" in text else text.replace("\r", "\n")
     return Source(path, text, len(data), undecoded, encoding, guess=guess)
-
-
-def _undecoded(data: bytes) -> Iterator[tuple[int, bytes]]:
-    for number, line in enumerate(data.split(b"\n"), 1):
-        try:
-            line.decode("utf-8")
-        except UnicodeDecodeError:
-            yield number, line.rstrip(b"\r")
 
 
 def above(path: str) -> Iterator[str]:

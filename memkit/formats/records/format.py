@@ -95,7 +95,7 @@ def parse(file: File, rows: Rows) -> None:
         if source.too_large:
             rows.keep_text(source, "records", "a whole file", "the head of one", 1)
             return
-        if _is_journal(source, items):
+        if source.name == JOURNAL and (not items or any(map(_is_step, items))):  # what `memkit.Migrate` keeps
             _read_journal(source, rows, items)
             return
         if _read_unknown(file, rows, items):
@@ -184,11 +184,6 @@ def _add_unknown(source: Source, rows: Rows, unknown: Sequence[_Unknown], *, rep
         else:
             for field, written, code, expected in unread(value):
                 reader.problem(code, expected, written, reader.line_of(item, field), memory_id, field=field)
-
-
-def _is_journal(source: Source, items: list[_Item]) -> bool:
-    """Whether a file is what `memkit.Migrate` keeps beside the records that it brought up to date."""
-    return source.name == JOURNAL and (not items or any(map(_is_step, items)))
 
 
 def _is_step(item: _Item) -> bool:

@@ -128,7 +128,8 @@ def is_transcript(items: Sequence[Any]) -> bool:
 def name_of_text(items: Sequence[Any]) -> str | None:
     """The field that holds the text of at least half of the items; None where there is none."""
     for name in TEXTS:
-        having = [item for item in items if isinstance(item, dict) and _is_said(item.get(name))]
+        having = [item for item in items if isinstance(item, dict) and _is_text(item.get(name))]
+        having = [item for item in having if not is_opaque(item[name])]
         if items and 2 * len(having) >= len(items):
             return name
     return None
@@ -136,10 +137,6 @@ def name_of_text(items: Sequence[Any]) -> str | None:
 
 def _is_text(value: object) -> bool:
     return isinstance(value, str) and bool(value.strip())
-
-
-def _is_said(value: object) -> bool:
-    return isinstance(value, str) and bool(value.strip()) and not is_opaque(value)
 
 
 def said_in(item: Any, depth: int = 2) -> str | None:

@@ -244,7 +244,9 @@ class Json:
         """
         given = list(splices)
         starts = {splice.start for splice in given if not splice.text}
-        emptied = {parts[-1].end for parts in self._holding(sorted(starts)) if _all_in(parts, starts)}
+        emptied = {
+            parts[-1].end for parts in self._holding(sorted(starts)) if starts.issuperset(part.start for part in parts)
+        }
         kept = self.without(starts)
         for splice in (splice for splice in given if splice.text):
             if splice.start == splice.end and splice.start in emptied:
@@ -355,10 +357,6 @@ class Json:
         start += self.text.startswith("\ufeff", start)
         match = _INDENT.match(self.text, start, position)
         return match.group() if match else ""
-
-
-def _all_in(parts: list[JsonPart], starts: set[int]) -> bool:
-    return all(part.start in starts for part in parts)
 
 
 def _parts_at(text: str, start: int) -> Iterator[JsonPart]:

@@ -5,12 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import time
 
+from memkit.base.dates import clock_in
 from memkit.base.fences import fences, is_heading, is_mark
 
 CLOCK = r"(?:\d{4}-\d{2}-\d{2}[T ])?\d{1,2}:\d{2}(?::\d{2})?(?:[ \u00a0\u202f]?[ap]\.?m\.?)?"
 _TIME_OF_DAY = re.compile(
-    r"(?<![\d:.])([01]?\d|2[0-3]):([0-5]\d)(?::[0-5]\d)?(?:[ \u00a0\u202f]?([ap])\.?m\b)?(?![\d:])", re.IGNORECASE
+    r"(?<![\d:.])(?P<hour>[01]?\d|2[0-3]):(?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d))?"
+    r"(?:[ \u00a0\u202f]?(?P<half>[ap])\.?m\b)?(?![\d:])",
+    re.IGNORECASE,
 )
 _ROLES = (
     "user|assistant|system|human|ai|bot|agent|tool|developer|claude|chatgpt|gpt|gemini|copilot|"
@@ -57,15 +61,13 @@ def turn_of(line: str, roles: frozenset[str] | None) -> Turn | None:
     return Turn(role, next(filter(None, map(match.group, _CLOCKS)), None), match.group("text"))
 
 
-def clock_of(text: str) -> str | None:
-    """HH:MM of the first time of day in `text`, of twice twelve hours or of 24."""
-    match = _TIME_OF_DAY.search(text) if ":" in text else None
-    if match is None:
-        return None
-    hour, half = int(match.group(1)), (match.group(3) or "").lower()
-    if half and 1 <= hour <= 12:
-        hour = hour % 12 + (12 if half == "p" else 0)
-    return f"{hour:02d}:{int(match.group(2)):02d}"  # digits of any script
+def clock_of(text: str) -> time | None:
+    """The first time of day in `text`, of twice twelve hours or of 24.
+
+    >>> str(clock_of("[10:05:42 PM] чай")), clock_of("[25:00] чай")
+    ('22:05:42', None)
+    """
+    return clock_in(_TIME_OF_DAY.search(text)) if ":" in text else None
 
 
 def escaped(text: str, *, open_fence: bool = False) -> str:
