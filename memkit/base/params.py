@@ -733,7 +733,8 @@ def _declare(cls: Any, declared: Mapping[str, Param]) -> None:
     cls._declared = MappingProxyType(dict(declared))
     cls._listed = MappingProxyType(_listed(declared))
     cls.__doc__ = with_parameters(cls._undocumented, declared.values())
-    cls.__signature__ = inspect.Signature([_in_signature(cls, p) for p in _positional_first(cls, declared.values())])
+    positional_first = sorted(declared.values(), key=lambda p: p.name not in cls._positional)
+    cls.__signature__ = inspect.Signature([_in_signature(cls, p) for p in positional_first])
 
 
 def _listed(declared: Mapping[str, Param]) -> dict[str, Param]:
@@ -750,10 +751,6 @@ def _is_shared(declared: Mapping[str, Param], name: str) -> bool:
     """Whether a name of `Estimator.get_params` names what another one does: ``index__encoder``."""
     outer, _, key = name.partition("__")
     return key in declared and declared[key].shares == outer
-
-
-def _positional_first(cls: Any, declared: Iterable[Param]) -> list[Param]:
-    return sorted(declared, key=lambda p: p.name not in cls._positional)
 
 
 def _in_signature(cls: Any, declared: Param) -> inspect.Parameter:

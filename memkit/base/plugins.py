@@ -11,7 +11,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from pathlib import Path
@@ -149,6 +149,10 @@ class Plugins(Generic[Thing]):
         self.registered[name] = checked = self.check(name, thing)
         return checked
 
+    def forget(self, name: str) -> None:
+        """Undo `add`; nothing happens where none was registered under this name."""
+        self.registered.pop(name, None)
+
     def candidates(self, name: str) -> list[tuple[str, str, Thing | None, str]]:
         """Name, package, plugin and fault of every plugin with this name; the first one is used."""
         if name in self.registered:
@@ -175,15 +179,10 @@ def _function(name: str, thing: Any) -> Callable[..., Any]:
     return function
 
 
-def _of_room(room: str) -> Callable[[str, Any], Callable[..., Any]]:
-    def check(name: str, thing: Any) -> Callable[..., Any]:
-        if find_spec(f"{room}.{name}") is not None:  # which is an attribute of that name once it is imported
-            raise ParameterError(
-                f"register: expected a name that memkit does not use. Got {name!r}, one of its modules."
-            )
-        return _function(name, thing)
-
-    return check
+def _of_room(room: str, name: str, thing: Any) -> Callable[..., Any]:
+    if find_spec(f"{room}.{name}") is not None:  # which is an attribute of that name once it is imported
+        raise ParameterError(f"register: expected a name that memkit does not use. Got {name!r}, one of its modules.")
+    return _function(name, thing)
 
 
 EXPORTS = Plugins("memkit.exports", _function)
@@ -192,9 +191,9 @@ OVERVIEWS = Plugins("memkit.overviews", _function)
 """Tables that layouts add to an overview: functions of a corpus, by the table's name."""
 COMMANDS = Plugins("memkit.commands", _function)
 """Verbs of the command line: functions as Typer takes them."""
-PANELS = Plugins("memkit.panels", _of_room("memkit.panels"))
+PANELS = Plugins("memkit.panels", partial(_of_room, "memkit.panels"))
 """Panels: classes, or functions that make one, by their name in `mk.panels`."""
-PLOTS = Plugins("memkit.plots", _of_room("memkit.plot"))
+PLOTS = Plugins("memkit.plots", partial(_of_room, "memkit.plot"))
 """Pictures: functions that give a `memkit.plot.Picture`, by their name in `mk.plot`."""
 BEFORE_APPLY = Plugins("memkit.before_apply", _function)
 """What is called with every `memkit.Edits` before its files are written; what it raises refuses them."""
@@ -216,13 +215,9 @@ FUNCTIONS: dict[str, Plugins[Any]] = {
 """The doors that take functions, or the SQL of a query, under a name."""
 
 
-def _any(name: str, thing: Any) -> Any:
-    return thing
-
-
-FOLDERS = Plugins("memkit.folders", _any)
+FOLDERS = Plugins[Any]("memkit.folders", lambda name, thing: thing)
 """Folders as they were: modules with the functions of `memkit.formats.reader.Past`."""
-LAKES = Plugins("memkit.lakes", _any)
+LAKES = Plugins[Any]("memkit.lakes", lambda name, thing: thing)
 """Modules that save, open and search lakes of another kind than one folder."""
-ENGINES = Plugins("memkit.engines", _any)
+ENGINES = Plugins[Any]("memkit.engines", lambda name, thing: thing)
 """Engines of packages, by their names in `mk.extend`; memkit's own stands in its stub, for type checkers."""

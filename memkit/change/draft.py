@@ -441,16 +441,6 @@ STORES = Plugins("memkit.stores", _checked)
 """The stores from outside of the core."""
 
 
-def register_store(cls: type[Operations]) -> None:
-    """Make a store known by its name in this process."""
-    STORES.add(cls.policy, cls)
-
-
-def forget_store(name: str) -> None:
-    """Undo `register_store`; nothing happens where there was none of this name."""
-    STORES.registered.pop(name, None)
-
-
 def removal_of(format: str) -> Callable[[Draft, Row, str], None] | None:
     """How a store from outside of the core takes out a memory of a format; None where none does."""
     return next((store.draft_removal for _, store in STORES.all() if store.format == format), None)

@@ -122,7 +122,7 @@ class MemoryStorage(Operations):
             path = _session_path(self._local(draft.moment), name)
             if draft.exists(path) and not overwrite:
                 raise ChangeRefusedError(f"{path}: it exists already. overwrite=True replaces it.")
-            draft.write(path, _with_newline(content), "a transcript")
+            draft.write(path, checked(content, "content").removesuffix("\n") + "\n", "a transcript")
             return self.root / path
 
         return self._do(work, now, dry_run)
@@ -470,7 +470,3 @@ def _turn(content: str, open_fence: bool) -> str:
 def _unix_lines(text: str) -> str:
     """A text with LF line ends, as readers see it."""
     return text.replace("\r\n", "\n").replace("\r", "\n")
-
-
-def _with_newline(content: str) -> str:
-    return checked(content, "content").removesuffix("\n") + "\n"

@@ -90,18 +90,13 @@ def show_problems(problems: pa.Table, memories: int, most: int, hide: Mask, secr
             out.print(Text(f"  {visible(hide(message))}"), soft_wrap=True)
         if len(messages) > most:
             out.print(Text(f"  … and {len(messages) - most} more (--json lists all)", style="dim"))
-    out.print(
-        Text(f"{count_of(memories, 'memory')} read. {tally([*problems['severity'].to_pylist(), *_unlisted(secrets)])}.")
-    )
+    unlisted = [SEVERITIES["secret"]] * secrets
+    counted = tally([*problems["severity"].to_pylist(), *unlisted])
+    out.print(Text(f"{count_of(memories, 'memory')} read. {counted}."))
     if secrets:
         typed = visible(f"memkit check {shlex.quote(str(path))} --secrets")
         found = f"{secrets} of these {'is a secret' if secrets == 1 else 'are secrets'} in memories"
         out.print(Text(f"{found}: {typed} lists where."), soft_wrap=True)
-
-
-def _unlisted(secrets: int) -> list[str]:
-    """The severities of secrets that are counted and not listed."""
-    return [SEVERITIES["secret"]] * secrets
 
 
 def _worst_first(item: tuple[tuple[str, str], list[str]]) -> tuple[int, int, str]:

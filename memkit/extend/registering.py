@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar
 
 from memkit.base.params import check_choice
-from memkit.base.plugins import FUNCTIONS
-from memkit.change.draft import Operations, forget_store, register_store
+from memkit.base.plugins import FUNCTIONS, Plugins
+from memkit.change.draft import STORES, Operations
 from memkit.context import forget_prompt, register_prompt
 from memkit.errors import ParameterError
 from memkit.formats.format import Format
@@ -33,24 +34,29 @@ class _Door(NamedTuple):
     name: Callable[[Any], Any] = lambda thing: thing.name
 
 
-def _is_policy(thing: Any) -> bool:
-    return isinstance(thing, type) and issubclass(thing, Annotator)
-
-
-def _is_store(thing: Any) -> bool:
-    return isinstance(thing, type) and issubclass(thing, Operations)
+def _is_a(base: type) -> Callable[[Any], bool]:
+    return lambda thing: isinstance(thing, type) and issubclass(thing, base)
 
 
 def _itself(thing: Any) -> Any:
     return thing
 
 
+_Ways = tuple[Callable[[Any], object], Callable[[str], None], Callable[[Any], Any]]
+
+
+def _through(plugins: Plugins[Any], attribute: str) -> _Ways:
+    """How what has its name in an attribute is taken and forgotten, and what its name is."""
+    name = attrgetter(attribute)
+    return lambda thing: plugins.add(name(thing), thing), plugins.forget, name
+
+
 _DOORS = (
     _Door("a Format", lambda thing: isinstance(thing, Format), register_format, forget_format),
     _Door("an Adapter", lambda thing: isinstance(thing, Adapter), register_adapter, forget_adapter, _itself),
     _Door("a Step", lambda thing: isinstance(thing, Step), register_step, forget_step),
-    _Door("the class of a policy", _is_policy, register_policy, forget_policy),
-    _Door("the class of a store", _is_store, register_store, forget_store, lambda cls: cls.policy),
+    _Door("the class of a policy", _is_a(Annotator), register_policy, forget_policy),
+    _Door("the class of a store", _is_a(Operations), *_through(STORES, "policy")),
     _Door("a Prompt", lambda thing: isinstance(thing, Prompt), register_prompt, forget_prompt),
 )
 _WHAT = ", ".join(door.what for door in _DOORS)
@@ -145,6 +151,6 @@ def unregister(thing: Format | Adapter | Step | Prompt | type[Annotator] | type[
         for forget in (*(taker.forget for taker in _DOORS if taker.name is not _itself), forget_encoder):
             forget(thing)
         for plugins in FUNCTIONS.values():
-            plugins.registered.pop(thing, None)
+            plugins.forget(thing)
     else:
         raise ParameterError(f"unregister: expected {_WHAT} or a name. Got {thing!r:.80}.")

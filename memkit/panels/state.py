@@ -147,10 +147,6 @@ class Session:
         """Have `listener` called after each change."""
         self._listeners.append(listener)
 
-    def unlisten(self, listener: Callable[[], None]) -> None:
-        """Call `listener` no more."""
-        self._listeners = [other for other in self._listeners if other != listener]
-
     def notify(self) -> None:
         """Call the listeners: after a change of the state, or of something outside of it."""
         for listener in self._listeners:

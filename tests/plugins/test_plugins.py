@@ -17,7 +17,7 @@ import memkit as mk
 from memkit.cli.app import app, app_for
 from memkit.extend import showing as kit
 from memkit.formats import reader, registry
-from memkit.formats.records.adapters import CURRENT, Adapter, forget_adapter
+from memkit.formats.records.adapters import ADAPTERS, CURRENT, Adapter, forget_adapter, registered_adapters
 from memkit.formats.rules import RULES
 from memkit.policy.base import POLICIES, policy_class
 from memkit.schemas import KINDS
@@ -314,6 +314,19 @@ def test_a_format_may_read_markdown_before_notes_do(site: Path) -> None:
         "a.md": "mine",
         "b.md": "notes",
     }
+
+
+def test_a_step_that_is_forgotten_takes_none_of_another_kind_with_it() -> None:
+    of_items, of_paths = (
+        Adapter(kind, "0.text", CURRENT, "ours", lambda record: record) for kind in ("memory_item", "pathway")
+    )
+    for step in (of_items, of_paths):
+        mk.extend.register(step)
+    mk.extend.unregister(of_paths)
+    assert registered_adapters() == (of_items,)
+    mk.extend.unregister(of_items)
+    assert ADAPTERS["memory_item", "0.text"].reason != "ours"
+    assert not registered_adapters()
 
 
 def test_a_step_from_an_older_version_is_taken_also_in_other_processes(

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import re
+from collections import ChainMap
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -66,7 +67,7 @@ def _text_item(record: Node) -> Node:
     return item
 
 
-_BUILT_IN = (
+_OWN = (
     Adapter(
         "pathway",
         "0.template",
@@ -82,7 +83,9 @@ _BUILT_IN = (
         _text_item,
     ),
 )
-ADAPTERS = {(adapter.kind, adapter.from_version): adapter for adapter in _BUILT_IN}
+_REGISTERED: dict[tuple[str, str], Adapter] = {}
+ADAPTERS = ChainMap(_REGISTERED, {(adapter.kind, adapter.from_version): adapter for adapter in _OWN})
+"""memkit's own, below those of this process."""
 
 
 def register_adapter(adapter: Adapter) -> Adapter:
@@ -121,7 +124,7 @@ def register_adapter(adapter: Adapter) -> Adapter:
     if adapter.kind not in ("pathway", "memory_item", "wisdom_fact"):
         expected = "a kind of record: pathway, memory_item or wisdom_fact"
         raise ParameterError(f"register_adapter: expected {expected}. Got {adapter.kind!r}.")
-    ADAPTERS[adapter.kind, adapter.from_version] = adapter
+    _REGISTERED[adapter.kind, adapter.from_version] = adapter
     return adapter
 
 
@@ -137,19 +140,12 @@ def forget_adapter(adapter: Adapter) -> None:
     --------
     >>> forget_adapter(Adapter("pathway", "0.1.0", CURRENT, "nothing", lambda record: record))
     """
-    ADAPTERS.pop((adapter.kind, adapter.from_version), None)
-    ADAPTERS.update(
-        {
-            (built_in.kind, built_in.from_version): built_in
-            for built_in in _BUILT_IN
-            if built_in.from_version == adapter.from_version
-        }
-    )
+    _REGISTERED.pop((adapter.kind, adapter.from_version), None)
 
 
 def registered_adapters() -> tuple[Adapter, ...]:
     """The adapters registered in this process; other processes have to register them too."""
-    return tuple(adapter for adapter in ADAPTERS.values() if adapter not in _BUILT_IN)
+    return tuple(_REGISTERED.values())
 
 
 def shape_of(kind: str, record: Node) -> str | None:
