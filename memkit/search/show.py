@@ -424,7 +424,7 @@ def explain(
     --------
     >>> import memkit as mk, pandas as pd
     >>> corpus = mk.from_table(pd.DataFrame({"memory_id": ["a", "b"], "text": ["Пул соединений", "Деплой в пятницу"]}))
-    >>> search = Retriever(encoder=None).fit(corpus)
+    >>> search = mk.Retriever(encoder=None).fit(corpus)
     >>> explain(search, "пулы", "b")
     "'b' is not returned: words score 0 (no term in common) and letters score 0 (no n-gram in common)."
     """
