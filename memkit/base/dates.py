@@ -306,20 +306,16 @@ def told_by_iso(text: str) -> Told | None:
     (Told(moment=datetime.datetime(2026, 7, 1, 0, 0), days=1), None)
     """
     text = text.strip()
-    try:
-        return None if "\0" in text else _iso(text)  # Python itself reads a time stamp only up to a NUL
-    except OverflowError:
-        return None
+    return None if "\0" in text else _iso(text)  # Python itself reads a time stamp only up to a NUL
 
 
 def _iso(text: str) -> Told | None:
     if not ((text[4:5] == "-" and len(text) >= 10 and text[10:11] not in _SIGNS) or _BASIC.fullmatch(text)):
         return None
     try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
+        return Told(_in_utc(datetime.fromisoformat(text)), int(len(text) <= 10))
+    except (ValueError, OverflowError):
         return None
-    return Told(_in_utc(moment), int(len(text) <= 10))
 
 
 def _in_utc(moment: datetime) -> datetime:

@@ -441,9 +441,9 @@ class Journal:
             self.disk.sync_folder(posixpath.dirname(folder))
         staged = [file for file in record.files if file.staged]
         for file in staged:
-            self.disk.write(
-                str(file.staged), contents[file.path] or b"", _mode_source(self.disk.status(file.path), file)
-            )
+            status = self.disk.status(file.path)
+            like: Any = status if status or file.mode is None else _Mode(file.mode)  # a restored file has its old mode
+            self.disk.write(str(file.staged), contents[file.path] or b"", like)
         for file in staged:
             self.disk.sync(str(file.staged))
         self._sync_folders(file.path for file in staged)
@@ -570,11 +570,6 @@ def _digest(name: str) -> str:
 def _listed(paths: Sequence[str]) -> str:
     """Paths for a message, quoted, since anybody may have written them."""
     return some_of([f"{path!r:.200}" for path in paths], _MAX_LISTED) or "no file"
-
-
-def _mode_source(status: Any, file: File) -> Any:
-    """The mode and owner for a new content: the file's own, or the old mode of a restored file."""
-    return status if status or file.mode is None else _Mode(file.mode)
 
 
 @dataclass(frozen=True)

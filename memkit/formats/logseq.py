@@ -104,17 +104,13 @@ class _LogseqPage(Page):
     def columns(self, section: Section) -> Row:
         """Also what the properties of a block say: its tags, all others in ``extra``."""
         row = super().columns(section)
-        fields = dict(self._properties(section))
+        lines = (line for _, line in self.text_lines(section.lines) if "::" in line)
+        fields = {match[1]: match[2].strip() for line in lines if (match := _PROPERTY.fullmatch(line))}
         if not fields:
             return row
         tags = [tag for key, value in fields.items() if plain(key) in TAGS for tag in tags_of(value)]
         extra = json_text(json.loads(row.get("extra", "{}")) | fields)
         return row | {"tags": list(dict.fromkeys([*row["tags"], *tags])), "extra": extra}
-
-    def _properties(self, section: Section) -> Iterator[tuple[str, str]]:
-        for _, line in self.text_lines(section.lines):
-            if "::" in line and (match := _PROPERTY.fullmatch(line)):
-                yield match[1], match[2].strip()
 
 
 def survey(folder: Folder) -> Survey:

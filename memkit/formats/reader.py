@@ -38,6 +38,7 @@ from memkit.formats.disk.files import (
     home_of,
     list_files,
     read_bytes,
+    saves_in,
 )
 from memkit.formats.disk.lock import steady
 from memkit.formats.disk.source import Source
@@ -404,7 +405,12 @@ def roles_of(
     listing: Listing, formats: tuple[Format, ...], rows: Rows, result: Reading, before: Reading | None
 ) -> dict[str, Role]:
     """The files to parse, in path order, each with its role; nearly all share one."""
-    forced, findings, skipped = result.options.format, dict[str, tuple[tuple[str, object], ...]](), set[str]()
+    forced, findings = result.options.format, dict[str, tuple[tuple[str, object], ...]]()
+    saves = saves_in(listing.files)
+    for top in saves:
+        got = "a saved corpus (mk.open opens it) or a saved Retriever (mk.Retriever.load)"
+        rows.problem("unclaimed", top[:-1] or ".", "a folder of memories", got, quote=False)
+    skipped = {path for within in saves.values() for path in within}
     instructions = tuple(_instructions(listing, result.options, rows))
     opener, globs = _opener(listing, result, before), result.options.plugin_globs
     owned = frozenset(name.rpartition(".")[0].casefold() for format in formats for name in format.owned_files)

@@ -239,7 +239,8 @@ class Sections:
         self.kind = kind or kind_of(source)
         self.dated = dated(source.stem) if self.kind in (*_DAYS, "session") else None
         self.unread_zones = set[str]()
-        self.named = None if self.dated else _timed_in_utc(named_day(source.stem), self.zone)
+        named = None if self.dated else named_day(source.stem)
+        self.named = _from_zone(named, self.zone) if named and named.time() != time() else named
         self.above = front.body_line - 1 if front else 0
         self.body = source.text[front.body_at :] if front else source.text
         self.code, self.marked = self.marks_in(self.body)
@@ -632,11 +633,6 @@ def _is_timed(heading: Heading) -> bool:
 def _in_utc(day: datetime | None, clock: time | None, zone: tzinfo) -> datetime | None:
     """A time of a day in `zone` as a naive moment in UTC; a day alone is its midnight, whatever the zone."""
     return day if day is None or clock is None else _from_zone(datetime.combine(day, clock), zone)
-
-
-def _timed_in_utc(named: datetime | None, zone: tzinfo) -> datetime | None:
-    """What a name tells as a naive moment in UTC; a day alone is its midnight, whatever the zone."""
-    return named if named is None or named.time() == time() else _from_zone(named, zone)
 
 
 def _from_zone(local: datetime, zone: tzinfo) -> datetime:

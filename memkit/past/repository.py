@@ -393,7 +393,7 @@ def git_dirs_of(folder: Path) -> tuple[Path, Path, tuple[bytes, ...]]:
         Where `folder` is in no repository, or in one whose objects may not be read.
     """
     place = folder.resolve()
-    if _is_git_dir(place):
+    if all((place / name).is_dir() for name in ("objects", "refs")) and (place / "HEAD").is_file():
         _check(place)
         return place, place, ()
     for top in (place, *place.parents):
@@ -440,10 +440,6 @@ def _line_of(path: Path) -> str:
         if path.is_file() and not path.is_symlink():
             return read_bytes(str(path), _MOST_NAMED)[1].decode("utf-8", "surrogateescape").strip()
     return ""
-
-
-def _is_git_dir(place: Path) -> bool:
-    return all((place / name).is_dir() for name in ("objects", "refs")) and (place / "HEAD").is_file()
 
 
 def _check(git_dir: Path) -> None:

@@ -33,7 +33,7 @@ from memkit.base.duck import is_table_name
 from memkit.base.hashes import digest
 from memkit.base.params import zone_of
 from memkit.errors import FormatError, MemkitError, refused
-from memkit.formats.disk.files import HIDDEN
+from memkit.formats.disk.files import DATABASE, HIDDEN, POINTER, SAVED
 from memkit.formats.index_tree.format import PLUGIN_GLOBS
 from memkit.formats.reader import DATES, Options
 from memkit.formats.registry import NAMES
@@ -165,11 +165,8 @@ def _options_of(saved: dict[str, Any]) -> Options:
     return Options(**{"plugin_globs": PLUGIN_GLOBS} | options)
 
 
-DATABASE = "corpus.duckdb"
-"""The DuckDB file for other programs, next to the pointer; it has no digest, and memkit never opens it."""
-POINTER = "memkit.json"
 _MEMORIES, _BUCKET = "memories.parquet", "bucket-[0-9][0-9][0-9][0-9][0-9]"
-_LOCK, _SAVED, _SAVING = ".memkit-lock", "saved-", ".saving-"
+_LOCK, _SAVING = ".memkit-lock", ".saving-"
 _NAME = re.compile(r"saved-[0-9a-f]{32}")
 _PATIENCE = 1.0
 """Seconds that a save waits for another process; enough for one that only cleans up."""
@@ -253,7 +250,7 @@ def _point_to(folder: Path, staged: Path, lasts: bool) -> None:
     if database.exists():
         database = database.rename(folder / f"{_SAVING}{DATABASE}")
     files = digests(staged)
-    snapshot = folder / (_SAVED + digest(repr(files)))
+    snapshot = folder / (SAVED + digest(repr(files)))
     if not snapshot.is_dir() or digests(snapshot) != files:
         rmtree(snapshot, ignore_errors=True)
         staged.rename(snapshot)
@@ -361,7 +358,7 @@ def _clean(folder: Path) -> None:
 
 
 def _saves(folder: Path) -> list[Path]:
-    return [path for path in folder.glob(f"{_SAVED}*") if _NAME.fullmatch(path.name)]
+    return [path for path in folder.glob(f"{SAVED}*") if _NAME.fullmatch(path.name)]
 
 
 def sync(folder: Path, lasts: bool = True) -> None:

@@ -18,13 +18,13 @@ import pyarrow.compute as pc
 
 from memkit.base.hashes import digest_of_file
 from memkit.errors import FormatError, MemkitError, refused
+from memkit.formats.disk.files import DATABASE
 from memkit.formats.reader import Options, Reading
 from memkit.formats.registry import FORMATS
 from memkit.formats.rows import schemas_of
 from memkit.schemas import TABLES
 from memkit.tables.commit import (
     BUCKETS,
-    DATABASE,
     MANIFEST,
     STATE,
     TEXT,

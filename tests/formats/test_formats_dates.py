@@ -83,13 +83,10 @@ def test_versions_addresses_bounds_and_impossible_days_are_no_dates() -> None:
 
 
 TIMED = {
-    **dict.fromkeys(("2026-07-03 10.05 чай", "2026-07-03_10-05", "2026-07-03T1005", "20260703-100500"), "10:05:00"),
-    **dict.fromkeys(
-        ("2026-07-03T10-05-00", "2026_07_03_10_05", "2026-07-03 at 10.05", "чай 2026-07-03 10:05"), "10:05:00"
-    ),
-    **dict.fromkeys(("IMG_20260703_100542", "03.07.2026 10.05.42 чай", "2026-07-03 10-05-42"), "10:05:42"),
-    **dict.fromkeys(("2026-07-03 10.05 PM", "2026-07-03_2205_чай"), "22:05:00"),
-    **dict.fromkeys(("2026-07-03 - 2026-07-09", "2026-07-03 10.05.2026", "2026-07-03 v1.10", "2026-07-03"), "00:00:00"),
+    "10:05:00": ("2026-07-03 10.05 чай", "2026-07-03_10-05", "2026-07-03T1005", "20260703-100500", "2026_07_03_10_05"),
+    "10:05:42": ("IMG_20260703_100542", "03.07.2026 10.05.42 чай", "2026-07-03 10-05-42", "чай 2026-07-03 10:05:42"),
+    "22:05:00": ("2026-07-03 at 10.05 PM", "2026-07-03_2205_чай"),
+    "00:00:00": ("2026-07-03 - 2026-07-09", "2026-07-03 10.05.2026", "2026-07-03 v1.10", "2026-07-03"),
 }
 
 
@@ -122,8 +119,7 @@ def test_the_name_of_a_log_or_a_page_tells_its_day() -> None:
     days = {stem: name.date().isoformat() for stem in pages if (name := named_day(stem))}
     assert days == dict.fromkeys(pages, day)
     assert {stem: named_day(stem) for stem in no_days if named_day(stem)} == {}
-    times = {stem: str(found.time()) for stem in TIMED if (found := named_day(stem))}
-    assert times == TIMED
+    assert [stem for at, stems in TIMED.items() for stem in stems if not str(named_day(stem)).endswith(at)] == []
     for week in range(1, 53):
         monday = named_day(f"2026-W{week:02}")
         assert monday is not None

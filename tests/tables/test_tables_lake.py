@@ -283,3 +283,12 @@ def test_what_other_programs_name_alike_makes_no_lake(name: str, tmp_path: Path)
     assert not is_lake(tmp_path)
     assert not is_bucketed(tmp_path)
     assert len(mk.read(tmp_path).memories) == 1
+
+
+def test_what_memkit_saved_within_a_folder_is_one_row_that_says_how_to_open_it(tmp_path: Path) -> None:
+    mk.read(write_files(tmp_path, {"MEMORY.md": "# Чай\n", "memkit.json": '{"text": "мой"}'})).save(tmp_path / "lake")
+    for root, path, n_memories in ((tmp_path, "lake", 2), (tmp_path / "lake", ".", 0)):
+        corpus = mk.read(root)
+        said = [text for text in corpus.problems["message"].to_pylist() if "corpus" in text or "saved-" in text]
+        hint = f"{path}: expected a folder of memories. Got a saved corpus (mk.open opens it)"
+        assert ([text.partition(" or ")[0] for text in said], len(corpus.memories)) == ([hint], n_memories)

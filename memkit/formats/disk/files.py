@@ -42,6 +42,10 @@ Under "" are those that no format declares.
 """
 NEVER_READ: dict[str, tuple[str, ...]] = {"": (".git", ".memkit", ".obsidian", ".trash", ".venv", ".cache")}
 """Hidden folders that are not even read or named with ``hidden="all"``: no memories are in them."""
+POINTER, SAVED, DATABASE = "memkit.json", "saved-", "corpus.duckdb"
+"""What memkit saves: the file that names a save, the begin of the names of its folder, and a DuckDB file for other
+programs, which has no digest and which memkit never opens.
+"""
 VAULT = ".obsidian"
 """The folder that marks a vault."""
 HIDDEN = ("known", "all", "none")
@@ -415,6 +419,17 @@ class Overlay(Listing):
             return super().content(path)
         size = len(data)
         return (size, 0, 0, 0), data if size <= self.max_file_bytes else data[:HEAD_BYTES]
+
+
+def saves_in(paths: Mapping[str, object]) -> dict[str, set[str]]:
+    """The files of what memkit saved, which are no memories, by the folder of the save with its last ``/``."""
+    saves: dict[str, set[str]] = {}
+    for path in paths:
+        folder, mark, _ = f"/{path}".partition(f"/{SAVED}")
+        top = f"{folder}/"[1:]
+        if mark and f"{top}{POINTER}" in paths:
+            saves.setdefault(top, {f"{top}{POINTER}", f"{top}{DATABASE}"}).add(path)
+    return saves
 
 
 def remember_root(root: Path) -> Path:

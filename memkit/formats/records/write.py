@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,15 +44,9 @@ def json_places(json: Json) -> list[Place] | None:
 
 def _items(json: Json, start: int) -> Iterator[Place]:
     for part in json.parts(start):
-        if _is_record(json.text[part.value : part.end]):
-            yield Place(json.line(part.value), part.value, part.end)
-
-
-def _is_record(text: str) -> bool:
-    try:
-        return kind_of(load_json(text)) is not None
-    except StructureError:
-        return False
+        with suppress(StructureError):
+            if kind_of(load_json(json.text[part.value : part.end])) is not None:
+                yield Place(json.line(part.value), part.value, part.end)
 
 
 def yaml_places(text: str) -> list[Place] | None:

@@ -17,6 +17,7 @@ from memkit.base.checked import with_fields
 from memkit.base.hashes import digest_of_file
 from memkit.base.params import Estimator, check_corpus
 from memkit.errors import DamagedIndexError, MemkitError, ParameterError, StaleIndexError
+from memkit.formats.disk.files import POINTER
 from memkit.index import store
 from memkit.index.cache import shared_cache
 from memkit.index.encode import check_given, needs_naming, was_given
@@ -26,7 +27,7 @@ from memkit.search.fitted.settings import Index
 from memkit.search.settings import QuerySettings
 from memkit.search.steps.recall import ARMS
 from memkit.tables import kept
-from memkit.tables.commit import POINTER, current, replacing
+from memkit.tables.commit import current, replacing
 from memkit.tables.table import from_table
 from memkit.tables.untrusted import digests, is_member_name, open_member, read_json, refuse_links
 
