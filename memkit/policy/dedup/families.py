@@ -75,9 +75,11 @@ class Families:
             known = mix((words.word[code] << np.int64(24)) + place)
             skeleton[some] = _hashes(np.where(is_gap, 0, known), text, width)
             gaps[some] = _hashes(np.where(is_gap, filling[code], 0), text, width)
-        number = _numbered(skeleton, scopes)
-        is_member = (np.bincount(number)[number] >= _MANY) & (kept >= _LEAST_WORDS) & (kept >= _LEAST_SHARE * said)
-        return cls(is_member, _numbered(gaps, scopes))
+        number, filled = _numbered(skeleton, scopes), _numbered(gaps, scopes)
+        # What is said twice counts once, so that without its copies a folder has the templates that it had.
+        fillings = np.unique(np.stack([number, filled]), axis=1)[0]
+        is_member = (np.bincount(fillings)[number] >= _MANY) & (kept >= _LEAST_WORDS) & (kept >= _LEAST_SHARE * said)
+        return cls(is_member, filled)
 
     def may_pair(self, left: Ints, right: Ints) -> Mask:
         """Which pairs are not kept apart by what their texts have in the gaps of a template."""
