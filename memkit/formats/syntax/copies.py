@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterable
 
 ASIDE = (
-    *("archive", "archives", "archived", "attic", "backup", "backups", "bak", "old", "copy", "copies", "trash"),
-    *("deleted", "recycle bin", "архив", "архивы", "архивное", "бэкап", "бэкапы", "бекап"),
-    *("резервная копия", "резервные копии", "копия", "копии", "корзина", "старое", "старые", "старый", "удаленное"),
+    *("archive", "archives", "archived", "attic", "backup", "backups", "bak", "bkp", "old", "copy", "copies", "trash"),
+    *("deleted", "recently deleted", "recycle bin", "архив", "архивы", "архивное", "архивные", "бэкап", "бэкапы"),
+    *("бекап", "резервная копия", "резервные копии", "копия", "копии", "корзина", "старое", "старые", "старый"),
+    *("удаленное", "удаленные"),
 )
 """Words that name what is put aside, in lower case, е for ё: a folder of such a name, or a word beside a file's own."""
 CONFLICTS = ("conflict", "conflicts", "конфликт", "конфликты")
@@ -16,11 +17,11 @@ CONFLICTS = ("conflict", "conflicts", "конфликт", "конфликты")
 
 
 def _any_of(words: Iterable[str]) -> str:
-    return "|".join(re.escape(word).replace(r"\ ", "[ _-]") for word in words)
+    return "|".join(re.escape(word).replace(r"\ ", "[ ._-]") for word in words)
 
 
 _FOLDER, _WORD = _any_of(ASIDE), _any_of((*ASIDE, *CONFLICTS))
-PLACE = rf"(?i)(?:^|/)(?:\d{{1,3}})?[._\s-]{{0,8}}(?:{_FOLDER})(?:[ _-]?\d{{4}})?[._\s-]{{0,8}}/"
+PLACE = rf"(?i)(?:^|/)(?:\d{{1,4}})?[._$\s-]{{0,8}}(?:{_FOLDER})(?:[ _-]?\d{{4}})?[._\s-]{{0,8}}/"
 """A folder of archives, backups or copies in a path, as an RE2 pattern; ё is written е."""
 _NUMBER = r"[ _][2-9]"
 # All repetitions are bounded: a name of one sign alone leaves nothing to come back to.
@@ -28,7 +29,7 @@ _MARKS = (
     r"\.sync-conflict-[\w-]{1,60}",
     r"[ _.-]{0,3}\((?:\d{1,3}|[^()]{0,60}(?:conflict|conflicted|copy|копия|конфликт)[^()]{0,60})\)",
     r"[ _.-]{1,3}_{0,3}BACKUP_{0,3}[\w.-]{0,60}",
-    rf"[ _.—-]{{1,3}}(?:{_WORD})(?:[ _-]{{1,3}}[\d-]{{1,20}})?",
+    rf"[ _.—-]{{1,3}}(?:{_WORD})(?:[ _-]{{0,3}}[\d-]{{1,20}})?",
     r"~",
 )
 _AFTER = "|".join(_MARKS)
