@@ -13,7 +13,7 @@ import re
 import uuid
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
@@ -273,20 +273,22 @@ def _spliced_links(text: str, source: str, links: list[dict[str, Any]], moved: _
 
 def _spliced_definitions(text: str, source: str, paths: set[str], moved: _Moved) -> Iterator[Splice]:
     """What changes in the lines of a page that say where ``[text][name]`` leads."""
+    for match, leads_to in definitions_in(text, source, paths):
+        new = _written(f"[]({match[1]})", source, leads_to, moved) if moved.old in (source, leads_to) else None
+        if new is not None:
+            yield Splice(match.start(1), match.end(1), new[3:-1])
+
+
+def definitions_in(text: str, source: str, paths: Container[str]) -> Iterator[tuple[re.Match[str], str]]:
+    """The lines of a page that say to which of some paths ``[text][name]`` leads, each with that path."""
     front = front_matter.split(plain_lines(text))
     head = _line_starts(text)[front.body_line - 2] if front else 0
     bare = without_code(text, fences(text.replace("\r\n", "\n")))
-    linking = _linking(text, bare, head)
-    for match in _DEFINED.finditer(linking, head):
-        written = f"[]({match[1]})"
-        link = next(links_in(written), None)
-        if link is None:
-            continue
-        place = posixpath.normpath(posixpath.join(posixpath.dirname(source), link.target)).lstrip("/")
-        leads_to = next((path for path in (place, f"{place}.md") if path in paths), None)
-        new = _written(written, source, leads_to, moved) if leads_to and moved.old in (source, leads_to) else None
-        if new is not None:
-            yield Splice(match.start(1), match.end(1), new[3:-1])
+    for match in _DEFINED.finditer(_linking(text, bare, head), head):
+        if link := next(links_in(f"[]({match[1]})"), None):
+            place = posixpath.normpath(posixpath.join(posixpath.dirname(source), link.target)).lstrip("/")
+            if leads_to := next((path for path in (place, f"{place}.md") if path in paths), None):
+                yield match, leads_to
 
 
 def _line_starts(text: str) -> list[int]:

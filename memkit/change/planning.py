@@ -11,6 +11,7 @@ import copy
 import posixpath
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,7 +27,7 @@ from memkit.change.draft import Draft
 from memkit.change.edits import OF_SURVIVOR, Edits, report_of
 from memkit.change.journal import Journal, Record, opened
 from memkit.change.memories import merge_into, remove_entry, remove_memory, split_files
-from memkit.change.pages import links_of
+from memkit.change.pages import definitions_in, links_of
 from memkit.errors import ChangeRefusedError, ParameterError, some_of
 from memkit.formats import reader
 from memkit.formats.disk.lock import CALLS, STATE
@@ -440,6 +441,13 @@ class _Links:
         for link in links_of(linked.tables, draft.corpus.tables):
             if link["source"] != link["target"]:
                 self.links[link["target"]].append(link)
+        may_define = pc.match_substring(linked.tables["memories"]["text"], "]:")
+        for source in pc.unique(linked.tables["memories"].filter(may_define)["path"]).drop_null().to_pylist():
+            with suppress(ChangeRefusedError):  # its bytes are no text
+                text = draft.text(source)
+                for match, target in definitions_in(text, source, self.going):
+                    line = text.count("\n", 0, match.start()) + 1
+                    self.links[target].append({"source": source, "line": line, "written": match[0].strip()})
 
     def settled(self) -> dict[str, list[tuple[str, Splice]]]:
         """For each page that goes the lines to cut: the path of an index, and the place in it."""
