@@ -147,11 +147,16 @@ def _statements(memories: pa.Table) -> tuple[list[Statement], Ints]:
 
 _FRONT_MATTER = r"\A---[ \t]*\n(?:(?:[\w .-]+:|[ \t]+|[-#])[^\n]*\n)*?---[ \t]*(?:\n|\z)"
 """The front matter of a plain file, whose text keeps it; the dates and ids in it are no statements."""
+_OF_COURSE = (
+    r"duration|started|ended|messages|tokens|turns|длительность|продолжительность|начало|начат[ао]?|окончание"
+    r"|законч\pL{2,5}|сообщений|токенов|реплик"
+)
+"""What a program says of how a session went: two such lines are a header without another one too."""
 _MARK = r"[ \t]*(?:>[ \t]*)*"
 _BESIDE = (
     rf"{_MARK}(?:(?:[-*>][ \t]+\*{{0,2}}|\*\*)\pL[^\n:*]{{0,40}}(?:\*{{0,2}}:|:\*{{0,2}})|(?:agent|model|user|mode|date"
-    r"|time|duration|started|ended|start|end|from|to|cc|subject|reply-to|агент|модель|пользователь|режим|дата|время"
-    r"|длительность|начало|конец|от|кому|копия|тема)(?:[ _-]\pL+)?:)[ \t]*[^\n]*"
+    r"|time|start|end|from|to|cc|subject|reply-to|device|client|app|language|агент|модель|пользователь|режим|дата|время"
+    rf"|конец|от|кому|копия|тема|устройство|клиент|приложение|язык|{_OF_COURSE})(?:[ _-]\pL+)?:)[ \t]*[^\n]*"
 )
 """What in one block with a header is one: an item or a bold name that gives a value, or a name of those."""
 _HELD = (
@@ -163,7 +168,8 @@ _HEADER = (
     rf"|recipient|participants?|timestamp|источник|канал|платформа|(?:номер|время|начало|ключ|ид|id)[ _-]{_HELD}"
     r"|отправитель|получатель|собеседники?|участники?)(?:\*{0,2}:|:\*{0,2})[ \t]*[^\n]{0,200}"
     r"|(?:session|thread|chat|message|conversation)[ _-](?:id|key|number)[ \t]+(?:is|=)[ \t]+[^\n]{0,80}"
-    rf"|(?:from|to|от|кому):[^\n@]{{0,80}}@[^\n]{{0,80}})$(?:\n{_BESIDE}$)*"
+    rf"|(?:from|to|от|кому):[^\n@]{{0,80}}@[^\n]{{0,80}}"
+    rf"|(?:{_OF_COURSE}):[^\n]{{0,80}}\n{_MARK}(?:{_OF_COURSE}):[^\n]{{0,80}})$(?:\n{_BESIDE}$)*"
 )
 """What a chat or mail program writes above a session or a message: where it was held, not what was said; its block."""
 

@@ -161,6 +161,10 @@ def test_headers_of_chats_and_mails_state_nothing_however_they_are_written(subte
         "From: {1}@mail.example\nTo: bot@mail.example\nDate: 2026-03-0{0}\nSubject: plan {0}",
         "meta:\n  source: {1}\n  thread: {0}\n  agent: a{0}",
         "Conversation id is {0}55\nThe platform is {1}",
+        "session_id: {0}\nmodel: opus\ntokens: {0}200",
+        "Duration: {0} min\nMessages: 1{0}",
+        "Начата: 09:1{0}\nЗакончена: 09:4{0}",
+        "Источник: {1}\nУстройство: ноутбук {0}\nЯзык: {1}",
     ):
         texts = [f"{header.format(n, chat)}\n\n{said.format(n)}" for n, chat in ((1, "telegram"), (4, "webchat"))]
         with subtests.test(header):
