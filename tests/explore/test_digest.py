@@ -146,6 +146,14 @@ def test_without_git_dates_say_it_and_what_is_not_known_is_said() -> None:
         mk.digest(corpus, since="1w", until=LATER, basis="git")
 
 
+def test_kinds_that_are_never_listed_are_counted() -> None:
+    kinds = ["note", "head", "index", "head"]
+    table = {"memory_id": list("abcd"), "text": ["Чай."] * 4, "kind": kinds, "created_at": ["2026-02-25"] * 4}
+    digest = mk.digest(mk.from_table(table), since="1w", until=LATER)
+    assert rows(digest, "added", "memory_id") == [("a",)]
+    assert "Never listed, by their kind: head (2), index (1)." in digest.notes
+
+
 def test_what_expires_is_told_by_exactly_one_of_digests_that_follow_each_other() -> None:
     days = [f"2026-02-{day}" for day in range(20, 26)]
     corpus = mk.from_table({"text": ["Отпуск."], "created_at": ["2026-01-01"], "expires_at": ["2026-02-22"]})

@@ -16,7 +16,7 @@ from memkit.errors import count_of
 from memkit.explore.digest.decisions import decisions
 from memkit.explore.digest.names import LEAST_MENTIONS, new_names
 from memkit.explore.digest.sentences import differing, new_sentences
-from memkit.explore.digest.span import BASES, Span, expired_in, span_of
+from memkit.explore.digest.span import BASES, Span, expired_in, never_listed, span_of
 from memkit.explore.digest.unsettled import boxes, contradictions
 from memkit.extend import Moment
 from memkit.extend.reading import Row
@@ -249,7 +249,8 @@ def digest(
         held = [span.changes[name] for name in _HELD]
         hide = Mask(text for texts in held for text in texts.filter(may_hold(texts)).to_pylist())
         span = replace(span, changes=_shown(span.changes, hide))
-        sentences, notes = new_sentences(span.changes), list(span.notes)
+        sentences = new_sentences(span.changes)
+        notes = [note for note in (*span.notes, never_listed(span.after.memories)) if note]
         step.update()
         box_rows, n_older = boxes(span)
         if n_older:
@@ -264,7 +265,7 @@ def digest(
         named = _of_names(sentences, span, mentions)
         step.update()
     rows = [
-        *_of_sentences(decided),
+        *({"section": "decisions", "what": "decided", **row} for row in decided.select([*_PLACED, "text"]).to_pylist()),
         *_of_contradictions(span.changes, contradicted),
         *({"section": "boxes", **row, "text": hide(row["text"])} for row in box_rows.to_pylist()),
         *named,
@@ -313,9 +314,7 @@ where memory_id in (select memory_id from sentences)
 """The last heading above each memory, its title and its type, one of which may say that it is a decision."""
 
 
-def _of_sentences(sentences: pa.Table) -> list[Row]:
-    names = ["date", "memory_id", "path", "line", "title", "text"]
-    return [{"section": "decisions", "what": "decided", **row} for row in sentences.select(names).to_pylist()]
+_PLACED = ("date", "memory_id", "path", "line", "title")
 
 
 def _of_contradictions(changes: pa.Table, contradicted: pa.Table) -> list[Row]:
@@ -338,7 +337,7 @@ def _of_names(sentences: pa.Table, span: Span, least: int) -> list[Row]:
     rows = []
     for name in new_names(texts, span.before.memories, least):
         first = min(name.sentences, key=lambda number: (texts[number][1], number))  # a heading says least of it
-        where = sentences.slice(first, 1).select(["date", "memory_id", "path", "line", "title", "text"]).to_pylist()[0]
+        where = sentences.slice(first, 1).select([*_PLACED, "text"]).to_pylist()[0]
         rows.append({"section": "names", "what": f"{name.spelling}, {count_of(name.count, 'mention')}", **where})
     return rows
 
@@ -352,7 +351,7 @@ def _of_changes(changes: pa.Table) -> list[Row]:
         {
             "section": _SECTION_OF[row["change"]],
             "what": row["change"],
-            **{name: row[name] for name in ("date", "memory_id", "path", "line", "title")},
+            **{name: row[name] for name in _PLACED},
             **_texts(row),
         }
         for row in changes.to_pylist()

@@ -16,7 +16,7 @@ from memkit.extend.reading import Rows
 from memkit.extend.showing import as_of_time, rows_of, until_text
 from memkit.past.repository import Repository, log, opened
 from memkit.past.versions import versions_of
-from memkit.schemas import TIMESTAMP, kinds_where, result_schema
+from memkit.schemas import TIMESTAMP, kinds_where, result_schema, tuples_of
 from memkit.search.fitted.rows import take_runs
 from memkit.tables.corpus import states_at
 
@@ -77,6 +77,13 @@ def span_of(corpus: Corpus, since: datetime, until: Moment, user_id: str | None,
         if basis == "git":
             raise ParameterError(f"digest: basis='git' needs a history, but {why}. Use basis='dates'.")
     return _from_dates(corpus, since, until.last_visible, user_id, why)
+
+
+def never_listed(memories: pa.Table) -> str:
+    """What a digest lists neither as new nor as changed, whatever its dates; empty where there is none."""
+    counts = sorted(tuples_of(memories.group_by("kind").aggregate([([], "count_all")]), "kind", "count_all"))
+    said = ", ".join(f"{kind} ({n:,})" for kind, n in counts if kind in _UNLISTED)
+    return said and f"Never listed, by their kind: {said}."
 
 
 def _from_git(corpus: Corpus, since: datetime, until: Moment, user_id: str | None) -> tuple[Span | None, str]:
