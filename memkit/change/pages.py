@@ -274,8 +274,7 @@ def _spliced_links(text: str, source: str, links: list[dict[str, Any]], moved: _
 def _spliced_definitions(text: str, source: str, paths: set[str], moved: _Moved) -> Iterator[Splice]:
     """What changes in the lines of a page that say where ``[text][name]`` leads."""
     for match, leads_to in definitions_in(text, source, paths):
-        new = _written(f"[]({match[1]})", source, leads_to, moved) if moved.old in (source, leads_to) else None
-        if new is not None:
+        if moved.old in (source, leads_to) and (new := _written(f"[]({match[1]})", source, leads_to, moved)):
             yield Splice(match.start(1), match.end(1), new[3:-1])
 
 
@@ -594,8 +593,7 @@ def _has_title(body: str) -> bool:
 
 def _update_stamp(created: datetime | None, moment: datetime) -> str:
     """The time of a change as notes write it, to the second, and never before `created`."""
-    updated = moment if created is None else max(moment, created)
-    seconds = updated.replace(microsecond=0)
+    seconds = (moment if created is None else max(moment, created)).replace(microsecond=0)
     return stamp(seconds + timedelta(seconds=1) if created is not None and seconds < created else seconds)
 
 

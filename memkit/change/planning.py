@@ -444,9 +444,8 @@ class _Links:
         may_define = pc.match_substring(linked.tables["memories"]["text"], "]:")
         for source in pc.unique(linked.tables["memories"].filter(may_define)["path"]).drop_null().to_pylist():
             with suppress(ChangeRefusedError):  # its bytes are no text
-                text = draft.text(source)
-                for match, target in definitions_in(text, source, self.going):
-                    line = text.count("\n", 0, match.start()) + 1
+                for match, target in definitions_in(draft.text(source), source, self.going):
+                    line = match.string.count("\n", 0, match.start()) + 1
                     self.links[target].append({"source": source, "line": line, "written": match[0].strip()})
 
     def settled(self) -> dict[str, list[tuple[str, Splice]]]:

@@ -89,9 +89,8 @@ def contradictions(corpus: Any, as_of: AsOf = None) -> pa.Table:
     every = _with_one_value(every, scopes, listed_at_once)
     chosen = _chosen(every, dates, scopes, listed_at_once)
     statements, owner, dates, scopes = [every[place] for place in chosen], owner[chosen], dates[chosen], scopes[chosen]
-    newest = _newest(_without_series(_contradictory(statements, dates, owner, scopes)), dates)
     listed = []
-    for older, newer, how in newest:
+    for older, newer, how in _newest(_without_series(_contradictory(statements, dates, owner, scopes)), dates):
         a, b = int(owner[older]), int(owner[newer])
         listed.append(
             {
@@ -147,10 +146,7 @@ def _statements(memories: pa.Table) -> tuple[list[Statement], Ints]:
 
 _FRONT_MATTER = r"\A---[ \t]*\n(?:(?:[\w .-]+:|[ \t]+|[-#])[^\n]*\n)*?---[ \t]*(?:\n|\z)"
 """The front matter of a plain file, whose text keeps it; the dates and ids in it are no statements."""
-_OF_COURSE = (
-    r"duration|started|ended|messages|tokens|turns|длительность|продолжительность|начало|начат[ао]?|окончание"
-    r"|законч\pL{2,5}|сообщений|токенов|реплик"
-)
+_OF_COURSE = r"duration|started|ended|messages|tokens|длительность|начало|начат[ао]?|законч\pL{2,5}|сообщений|токенов"
 """What a program says of how a session went: two such lines are a header without another one too."""
 _MARK = r"[ \t]*(?:>[ \t]*)*"
 _BESIDE = (
@@ -186,7 +182,8 @@ def _contradictory(
 ) -> Iterator[tuple[int, int, Contradiction]]:
     """Older, newer and how they contradict each other."""
     known = set[tuple[int, int]]()
-    for a, b in (*_sharing_words(statements, scopes), *_sharing_attributes(statements, scopes)):
+    left, right, _ = lexical_pairs(word_sets([statement.content for statement in statements], scopes), _FLOOR)
+    for a, b in (*zip(left.tolist(), right.tolist(), strict=True), *_sharing_attributes(statements, scopes)):
         if dates[a] == dates[b] or owner[a] == owner[b] or (a, b) in known:
             continue
         known.add((a, b))
@@ -240,11 +237,6 @@ def _differing(statement: Statement) -> tuple[Any, ...]:
     return numbers, statement.dates, statement.times, statement.value_words, statement.value_numbers
 
 
-def _sharing_words(statements: list[Statement], scopes: Ints) -> Iterator[tuple[int, int]]:
-    a, b, _ = lexical_pairs(word_sets([statement.content for statement in statements], scopes), _FLOOR)
-    yield from zip(a.tolist(), b.tolist(), strict=True)
-
-
 def _sharing_attributes(statements: list[Statement], scopes: Ints) -> Iterator[tuple[int, int]]:
     of_one = defaultdict[tuple[int, frozenset[str]], list[int]](list)
     for place, statement in enumerate(statements):
@@ -265,7 +257,5 @@ def _without_series(pairs: Iterator[tuple[int, int, Contradiction]]) -> list[tup
 
 def _newest(pairs: list[tuple[int, int, Contradiction]], dates: Any) -> list[tuple[int, int, Contradiction]]:
     """Of each older statement the newest one that contradicts it."""
-    newest = dict[int, tuple[int, int, Contradiction]]()
-    for pair in sorted(pairs, key=lambda pair: (dates[pair[1]], pair[1])):
-        newest[pair[0]] = pair
-    return list(newest.values())
+    by_date = sorted(pairs, key=lambda pair: (dates[pair[1]], pair[1]))
+    return list({pair[0]: pair for pair in by_date}.values())

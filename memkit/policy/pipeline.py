@@ -186,17 +186,14 @@ class Pipeline(Policy):
         inner = [f"{table} as (from {name}_{table})" for table in (*step.reads, *own)]
         if place:
             before = {column for earlier in self.steps[:place] for column in earlier.adds}
-            stale = sorted(before & set(step.adds) - set(step.needs.names)) + self._done_with(place)
+            read = [set(step.needs.names) for step in self.steps]
+            # Carrying texts along is costly: what no later step reads is left.
+            done_with = read[place - 1] - set().union(*read[place:], self.adds)
+            stale = sorted(before & set(step.adds) - read[place]) + sorted(done_with)
             source = f"{self.names[place - 1]} where keep"
             inner.append(f"input as (select * exclude ({', '.join(stale)}) from {source})")  # noqa: S608  # our own names
         scope = f"    with {', '.join(inner)}\n" if inner else ""
         return f"{name} as materialized (\n{scope}    from (\n        {body}\n    )\n)"
-
-    def _done_with(self, place: int) -> list[str]:
-        """Columns that no later step reads; carrying texts along is costly."""
-        read = [set(step.needs.names) for step in self.steps]
-        later = set().union(*read[place:], self.adds)
-        return sorted(read[place - 1] - later)
 
     def _verdicts(self) -> str:
         parts = [f"select *, '{name}' as step from {name} where not keep" for name in self.names]  # noqa: S608  # our own names

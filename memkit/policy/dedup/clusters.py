@@ -145,12 +145,11 @@ def _share_age(places: Ints, group: Ints, rows: pa.Table) -> None:
     places[others] = first[group[others]]
 
 
-def _because(rows: Ints, survivors: Ints, rule: tuple[Ints, list[str]]) -> pa.Array:
+def _because(rows: Ints, survivors: Ints, order: Order) -> pa.Array:
     """Why each row's survivor stays, in words: the first part of the rule in which they differ."""
-    places, words = rule
-    differs = places[:, rows] != places[:, survivors]
-    told = np.array([*words, None], dtype=object)[np.where(differs.any(axis=0), differs.argmax(axis=0), len(words))]
-    return pa.array(told, pa.string())
+    differs = order.places[:, rows] != order.places[:, survivors]
+    part = np.where(differs.any(axis=0), differs.argmax(axis=0), len(order.words))
+    return pa.array(np.array([*order.words, None], dtype=object)[part], pa.string())
 
 
 def heads(n: int, label: Ints, priority: Ints) -> Ints:
@@ -165,10 +164,9 @@ def heads(n: int, label: Ints, priority: Ints) -> Ints:
 def _table(ordered: Order, survivors: Ints, label: Ints, pairs: tuple[Any, ...]) -> pa.Table:
     node, best = ordered.node, ordered.best
     ids = ordered.rows["memory_id"].to_numpy(zero_copy_only=False)
-    counts = np.bincount(label[node[node >= 0]], minlength=len(label))
-    clustered = (
-        np.flatnonzero((node >= 0) & (counts[label[np.maximum(node, 0)]] > 1)) if len(label) else np.empty(0, int)
-    )
+    has_node = np.flatnonzero(node >= 0)
+    counts = np.bincount(label[node[has_node]], minlength=len(label))
+    clustered = has_node[counts[label[node[has_node]]] > 1]
     nodes, survivors_of = node[clustered], survivors[node[clustered]]
     similarity, semantic = _between(nodes, survivors_of, len(label), pairs)
     group = label[nodes]
@@ -180,7 +178,7 @@ def _table(ordered: Order, survivors: Ints, label: Ints, pairs: tuple[Any, ...])
         {
             "memory_id": pa.array(ids[clustered], pa.string()),
             "survivor": pa.array(ids[best[survivors_of]], pa.string()),
-            "because": _because(clustered, best[survivors_of], (ordered.places, ordered.words)),
+            "because": _because(clustered, best[survivors_of], ordered),
             "similarity": pa.array(similarity, pa.float64(), from_pandas=True),
             "semantic": semantic,
             "cluster": pa.array(names[group], pa.string()),

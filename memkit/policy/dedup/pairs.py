@@ -242,9 +242,7 @@ def _synonyms(encoder: Any) -> Synonyms | None:
 def _described(nodes: Nodes, node_pairs: pa.Table, conflicts: Conflicts | None, a: Ints, b: Ints) -> pa.Table:
     """The pairs with the ids of rows `a` and `b` and their conflicts, ordered by kind and ids."""
     ids, users = nodes.rows["memory_id"].combine_chunks(), pc.fill_null(nodes.rows["user_id"], "").combine_chunks()
-    flags = np.zeros((len(a), len(FLAGS)), bool)
-    if conflicts:
-        flags = _conflicting(nodes.said, conflicts, a, b)
+    flags = _conflicting(nodes.said, conflicts, a, b) if conflicts else np.zeros((len(a), len(FLAGS)), bool)
     columns = {
         "a_id": ids.take(a),
         "b_id": ids.take(b),
@@ -282,7 +280,7 @@ def _exact(nodes: Nodes) -> pa.Table:
     copies = np.flatnonzero(nodes.node >= 0)
     firsts = nodes.first[nodes.node[copies]]
     copies, firsts = copies[copies != firsts], firsts[copies != firsts]
-    return _equal(nodes, firsts, copies)
+    return _equal(nodes, firsts, copies, pa.nulls(len(copies), pa.string()))
 
 
 def _repeated(nodes: Nodes) -> pa.Table:
@@ -295,8 +293,7 @@ def _repeated(nodes: Nodes) -> pa.Table:
     return _equal(nodes, least, further, pa.array(np.where(is_of_stores, "store", "subject").tolist(), pa.string()))
 
 
-def _equal(nodes: Nodes, a: Ints, b: Ints, owner: pa.Array | None = None) -> pa.Table:
-    owner = pa.nulls(len(a), pa.string()) if owner is None else owner
+def _equal(nodes: Nodes, a: Ints, b: Ints, owner: pa.Array) -> pa.Table:
     kind = pa.array(["exact"] * len(a), pa.string())
     return _described(nodes, pa.table({"kind": kind, "similarity": np.ones(len(a)), OWNER: owner}), None, a, b)
 
