@@ -128,7 +128,8 @@ def test_without_git_dates_say_it_and_what_is_not_known_is_said() -> None:
         "updated_at": [None, None, "2026-02-26", None, None, None],
         "expires_at": [None, None, None, None, None, "2026-02-27"],
     }
-    corpus = mk.from_table({**table, "user_id": [None, "mira", None, None, None, "boris"]})
+    kinds = ["head", "note", "note", "note", "index", "note"]
+    corpus = mk.from_table({**table, "user_id": [None, "mira", None, None, None, "boris"], "kind": kinds})
     digest = mk.digest(corpus, since="1w", until=LATER)
     assert digest.basis == "dates"
     ids = {name: [id for (id,) in rows(digest, name, "memory_id")] for name in ("added", "changed", "forgotten")}
@@ -136,6 +137,7 @@ def test_without_git_dates_say_it_and_what_is_not_known_is_said() -> None:
     assert rows(digest, "forgotten", "what") == [("expired",)]
     assert any("do not show what was removed" in note for note in digest.notes)
     assert any("1 of 6 memories has no date" in note for note in digest.notes)
+    assert "Never listed, by their kind: head (1), index (1)." in digest.notes
     of_mira = mk.digest(corpus, since="1w", until=LATER, user_id="mira")
     assert of_mira.tables["added"].num_rows == 1
     assert of_mira.tables["forgotten"].num_rows == 0
@@ -144,14 +146,6 @@ def test_without_git_dates_say_it_and_what_is_not_known_is_said() -> None:
         mk.errors.ParameterError, match="basis='git' needs a history, but this is a table or a saved corpus"
     ):
         mk.digest(corpus, since="1w", until=LATER, basis="git")
-
-
-def test_kinds_that_are_never_listed_are_counted() -> None:
-    kinds = ["note", "head", "index", "head"]
-    table = {"memory_id": list("abcd"), "text": ["Чай."] * 4, "kind": kinds, "created_at": ["2026-02-25"] * 4}
-    digest = mk.digest(mk.from_table(table), since="1w", until=LATER)
-    assert rows(digest, "added", "memory_id") == [("a",)]
-    assert "Never listed, by their kind: head (2), index (1)." in digest.notes
 
 
 def test_what_expires_is_told_by_exactly_one_of_digests_that_follow_each_other() -> None:
