@@ -251,9 +251,9 @@ class Mask:
     def __call__(self, text: str) -> str:
         return _without(text, _apart(self.learn(text) + self._equals(text)))
 
-    def again(self, text: str) -> str:
+    def again(self, text: str, said: str = "[{} hidden]") -> str:
         """`text` without the values that are known already; no others are looked for."""
-        return _without(text, self._equals(text))
+        return _without(text, self._equals(text), said)
 
     def _equals(self, text: str) -> list[Finding]:
         findings, done = list[Finding](), 0

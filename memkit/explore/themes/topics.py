@@ -17,7 +17,7 @@ from memkit.errors import ParameterError, count_of
 from memkit.explore.themes.clusters import Clusters, cluster
 from memkit.explore.themes.words import words_of
 from memkit.extend import Moment, as_encoder
-from memkit.extend.showing import ROWS, Sheet, Tabular, mask, sheet_of
+from memkit.extend.showing import ROWS, Sheet, Tabular, sheet_of
 from memkit.extend.writing import AsOf, check_value, describe
 from memkit.index.centre import Centring
 from memkit.index.encoders.base import Vectors, as_texts, unit_means, unit_rows
@@ -27,6 +27,7 @@ from memkit.search.ask import Ask, Queries, Settings, check_user
 from memkit.search.fitted.chunks import take_rows
 from memkit.search.fitted.index import MemoryIndex
 from memkit.search.steps.scope import make_scope
+from memkit.text.secrets import Mask, may_hold
 from memkit.text.snippet import plain_line
 
 if TYPE_CHECKING:
@@ -242,13 +243,15 @@ def _result(
         ],
         schema=ASSIGNED,
     )
+    texts = index.memories["text"]
+    hide = Mask(texts.filter(may_hold(texts)).to_pylist())
     rows = [
         {
             "topic": topic,
             "name": names[topic],
             "words": words.get(topic, []) if topic else [],
             "sure": sure.get(topic),
-            **_row(index, memory, np.flatnonzero(number == topic), closeness, assigned["created_at"]),
+            **_row(index, memory, np.flatnonzero(number == topic), closeness, assigned["created_at"], hide),
         }
         for topic in [*sure, 0]
         if (number == topic).any()
@@ -292,9 +295,9 @@ def _names(words: dict[int, list[str]]) -> dict[int, str]:
     return names
 
 
-def _row(index: MemoryIndex, memory: Ints, rows: Ints, closeness: Any, dates: pa.ChunkedArray) -> dict[str, Any]:
+def _row(index: MemoryIndex, memory: Ints, rows: Ints, closeness: Any, dates: Any, hide: Mask) -> dict[str, Any]:
     best = int(memory[rows[np.argmax(closeness[rows])]])
-    text = mask(index.memories["text"][best].as_py() or "")
+    text = hide(index.memories["text"][best].as_py() or "")
     ends = pc.min_max(dates.take(pa.array(rows)).cast(pa.date32(), safe=False))
     return {
         "n": len(rows),

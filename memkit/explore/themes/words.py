@@ -18,7 +18,7 @@ from memkit.base.duck import as_arrow, interruptible, session
 from memkit.schemas import Ints
 from memkit.text.analyse import load_fts, spelling_sql, vocabulary_sql
 from memkit.text.function_words import FUNCTION_WORDS
-from memkit.text.secrets import may_hold, without_secrets
+from memkit.text.secrets import Mask, may_hold, without_secrets
 
 SHOWN = 8
 """The most words of a group."""
@@ -94,7 +94,12 @@ def words_of(texts: pa.ChunkedArray, doc: Ints, group: Ints, most: int = SHOWN) 
     >>> words_of(pa.chunked_array([texts]), np.arange(4), np.array([0, 0, 1, 1]))
     {0: ['пул', 'соединений'], 1: ['tea']}
     """
-    rows = pa.table({"class": group, "doc": doc, "body": _without_secrets(texts)})
+    held = may_hold(texts)
+    if pc.any(held).as_py():  # what one text calls a secret is none of the words of another
+        hide, pairs = Mask(texts.filter(held).to_pylist()), zip(texts.to_pylist(), held.to_pylist(), strict=True)
+        blank = [without_secrets(text) if hold else text for text, hold in pairs]
+        texts = pa.chunked_array([[hide.again(text, " ") for text in blank]], pa.string())
+    rows = pa.table({"class": group, "doc": doc, "body": texts})
     values = {"unnamed": _UNNAMED, "function_words": sorted(FUNCTION_WORDS), "most": most}
     with session() as con, interruptible():
         load_fts(con)
@@ -104,17 +109,6 @@ def words_of(texts: pa.ChunkedArray, doc: Ints, group: Ints, most: int = SHOWN) 
     for row in counted:
         words.setdefault(row["class"], []).append(written(row["forms"]))
     return words
-
-
-def _without_secrets(texts: pa.ChunkedArray) -> pa.ChunkedArray:
-    """`texts` without secrets."""
-    held = may_hold(texts)
-    if not pc.any(held).as_py():
-        return texts
-    values = [
-        without_secrets(text) if hold else text for text, hold in zip(texts.to_pylist(), held.to_pylist(), strict=True)
-    ]
-    return pa.chunked_array([values], pa.string())
 
 
 def written(forms: list[dict[str, Any]]) -> str:
