@@ -26,7 +26,7 @@ from memkit.display.draw import as_html
 from memkit.display.notebook import Shown, Tabular, write_page
 from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.errors import count_of
-from memkit.formats.faults import ADVICE, tally
+from memkit.formats.faults import ADVICE, DEGREES, tally
 from memkit.formats.linked.links import links_in
 from memkit.formats.linked.relations import is_relation
 from memkit.schemas import APPEND_ONLY, tuples_of
@@ -413,7 +413,7 @@ def _worst(problems: pa.Table) -> pa.Table:
     for problem in problems.select(["severity", "rule", "message"]).to_pylist():
         row = rows.setdefault(problem["rule"], {**problem, "count": 0})
         row["count"] += 1
-    ordered = sorted(rows.values(), key=lambda row: (_SEVERITIES.index(row["severity"]), -row["count"], row["rule"]))
+    ordered = sorted(rows.values(), key=lambda row: (DEGREES.index(row["severity"]), -row["count"], row["rule"]))
     listed = [{**row, "do": ADVICE.get(row["rule"]) or _WHERE.sub("", row["message"])} for row in ordered[:_MAX_RULES]]
     names = ("severity", "rule", "count", "do", "message")
     kinds = [(name, pa.int64() if name == "count" else pa.string()) for name in names]
@@ -424,7 +424,6 @@ def _worst(problems: pa.Table) -> pa.Table:
     return describe(rules, note=note)
 
 
-_SEVERITIES = ("error", "warning", "info")
 _WHERE = re.compile(r"^\S*: ")
 
 

@@ -56,6 +56,7 @@ def result_schema(*runs: tuple[pa.DataType, str]) -> pa.Schema:
 
 LAST_INSTANT = "its last microsecond"
 """What a bare day is in ``expires_at``, so an end at midnight is the last instant before it."""
+_DAY = 24 * 60 * 60 * 10**6  # microseconds
 _MEMORY_ID = column("memory_id", pa.string(), "the row of memories that this one belongs to")
 _PATH = column("path", pa.string(), "file, relative to the root, with '/'")
 _LINE = column("line", pa.int64(), "1-based line in the file")
@@ -336,6 +337,30 @@ def with_column(table: pa.Table, name: str, values: Any) -> pa.Table:
     field = table.schema.field(place)
     values = pa.array(values, field.type) if isinstance(values, (list, tuple)) else values
     return table.set_column(place, field.with_type(values.type), values)
+
+
+def ends_of(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
+    """Time stamps as `field` declares them: where a day is its last instant there, midnight becomes that.
+
+    A column of memkit's own has no midnight there: what ends at midnight has the last instant before it.
+    """
+    if (field.metadata or {}).get(b"day") != LAST_INSTANT.encode():
+        return column
+    numbers = column.cast(pa.int64())
+    is_day = pc.equal(numbers, pc.multiply(pc.divide(numbers, _DAY), _DAY))  # a quotient is cut, so no day is missed
+    if not pc.any(is_day).as_py():
+        return column
+    return pc.if_else(is_day, pc.add(numbers, _DAY - 1), numbers).cast(TIMESTAMP)
+
+
+def with_ends(table: pa.Table) -> pa.Table:
+    """A table of a corpus; a midnight in its ``expires_at``, if it has that column, is the last instant of the day."""
+    place = table.schema.get_field_index("expires_at")
+    if place < 0 or table.schema.field(place).type != TIMESTAMP:
+        return table
+    column = table.column(place)
+    ended = ends_of(column, MEMORIES.field("expires_at"))
+    return table if ended is column else table.set_column(place, table.schema.field(place), ended)
 
 
 @lru_cache(256)

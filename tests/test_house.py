@@ -18,13 +18,13 @@ CEILINGS = {
     # what: ceiling, and what the last raise was for; a change that adds a module says which one it ends
     "modules": (311, "mk.extend is modules that strangers import; verbs and pictures from outside lie in their rooms"),
     "lines of code": (
-        51_777,
-        "what is no text in JSON, zones and encodings that are not sure, links that say how far they are",
+        51_840,
+        "a package's own checks over what is read",
     ),
     "public names": (64, "what is at the top; the rest is in rooms, as mk.errors and mk.labels"),
     "lines of tests": (
-        62_800,
-        "zones, encodings, JSON and links, samples of each kind, what a command costs on a kept folder; with blanks",
+        62_950,
+        "a package's own checks over what is read, refreshed and kept; with blanks",
     ),
     "longest module": (650, "memkit/text/secrets.py has 648 lines of code"),
 }

@@ -25,6 +25,7 @@ from memkit.formats.format import Owner as Owner
 from memkit.formats.prompts import Prompt as Prompt
 from memkit.formats.records.adapters import Adapter as Adapter
 from memkit.formats.registry import known_formats as known_formats
+from memkit.formats.rules import Check as Check
 from memkit.index.encode import as_encoder as as_encoder
 from memkit.policy.base import VERDICT as VERDICT
 from memkit.policy.base import Policy as Policy

@@ -15,13 +15,14 @@ from memkit.formats.format import Format
 from memkit.formats.prompts import Prompt
 from memkit.formats.records.adapters import Adapter, forget_adapter, register_adapter
 from memkit.formats.registry import forget_format, register_format
+from memkit.formats.rules import CHECKS, Check
 from memkit.index.encode import forget_encoder, register_encoder
 from memkit.policy.base import forget_policy, register_policy
 from memkit.search.settings import forget_step, register_step
 from memkit.search.step import Step
 from memkit.tables.statement import Annotator
 
-_Thing = TypeVar("_Thing", bound="Format | Adapter | Step | Prompt | Callable[..., Any]")
+_Thing = TypeVar("_Thing", bound="Format | Adapter | Check | Step | Prompt | Callable[..., Any]")
 
 
 class _Door(NamedTuple):
@@ -54,6 +55,7 @@ def _through(plugins: Plugins[Any], attribute: str) -> _Ways:
 _DOORS = (
     _Door("a Format", lambda thing: isinstance(thing, Format), register_format, forget_format),
     _Door("an Adapter", lambda thing: isinstance(thing, Adapter), register_adapter, forget_adapter, _itself),
+    _Door("a Check", lambda thing: isinstance(thing, Check), *_through(CHECKS, "code")),
     _Door("a Step", lambda thing: isinstance(thing, Step), register_step, forget_step),
     _Door("the class of a policy", _is_a(Annotator), register_policy, forget_policy),
     _Door("the class of a store", _is_a(Operations), *_through(STORES, "policy")),
@@ -67,17 +69,17 @@ def register(thing: _Thing, name: str | None = None, *, door: str | None = None)
 
     Packages declare theirs by entry points instead: groups ``memkit.formats``, ``memkit.stores``, ``memkit.prompts``,
     ``memkit.policies``, ``memkit.steps``, ``memkit.encoders``, ``memkit.exports``, ``memkit.overviews``,
-    ``memkit.panels``, ``memkit.plots``, ``memkit.queries``, ``memkit.before_apply`` and ``memkit.commands``. What
-    memkit itself adds to its core is listed in the same way, in `memkit.base.outside`.
+    ``memkit.panels``, ``memkit.plots``, ``memkit.queries``, ``memkit.rules``, ``memkit.before_apply`` and
+    ``memkit.commands``. What memkit itself adds to its core is listed in the same way, in `memkit.base.outside`.
 
     Parameters
     ----------
-    thing : Format, Adapter, Step, Prompt, class of a policy or store, or callable
-        A Format is used by ``mk.read(folder, formats=[its name])``, an Adapter by all that is read from now on. A Step
-        acts in every search from now on: its parameters are those of every Retriever, sweep and panel, its columns
-        those of every trace, and explain says what it says. A policy is called by its class's name in snake case, and
-        has a panel in a lab. A store, a subclass of `Operations`, is an attribute of every ``mk.store(root)`` by its
-        ``policy``; a Prompt a value of ``ContextBuilder(host=)``. It takes the place of one of the same name.
+    thing : Format, Adapter, Check, Step, Prompt, class of a policy or store, or callable
+        A Format is used by ``mk.read(folder, formats=[its name])``, an Adapter and a Check by all that is read from
+        now on. A Step acts in every search from now on: its parameters are those of every Retriever, sweep and panel,
+        its columns those of every trace, and explain says what it says. A policy is called by its class's name in snake
+        case, and has a panel in a lab. A store, a subclass of `Operations`, is an attribute of every ``mk.store(root)``
+        by its ``policy``; a Prompt a value of ``ContextBuilder(host=)``. It takes the place of one of the same name.
     name : str, optional
         Of a callable; the others have their own, an Adapter none.
     door : 'exports', 'overviews', 'commands', 'panels', 'plots', 'before_apply' or 'queries', optional
@@ -89,7 +91,7 @@ def register(thing: _Thing, name: str | None = None, *, door: str | None = None)
 
     Returns
     -------
-    Format, Adapter, Step, Prompt, class of a policy or store, or callable
+    Format, Adapter, Check, Step, Prompt, class of a policy or store, or callable
         The same.
 
     Raises
@@ -127,12 +129,12 @@ def register(thing: _Thing, name: str | None = None, *, door: str | None = None)
     return thing
 
 
-def unregister(thing: Format | Adapter | Step | Prompt | type[Annotator] | type[Operations] | str) -> None:
+def unregister(thing: Format | Adapter | Check | Step | Prompt | type[Annotator] | type[Operations] | str) -> None:
     """Undo `register`; what was read or fitted stays as it is.
 
     Parameters
     ----------
-    thing : Format, Adapter, Step, Prompt, class of a policy or store, or str
+    thing : Format, Adapter, Check, Step, Prompt, class of a policy or store, or str
         What was registered, or its name. Nothing happens where nothing was registered so.
 
     Examples

@@ -22,6 +22,8 @@ _CODES = {
 }
 SEVERITIES = {code: severity for severity, codes in _CODES.items() for code in codes.split()}
 """Severity of each code, error before warning before info."""
+DEGREES = tuple(_CODES)
+"""The severities, the worst first."""
 
 
 def tally(severities: Iterable[str]) -> str:

@@ -47,8 +47,8 @@ from memkit.formats.finished import checklist_of, with_aside
 from memkit.formats.format import File, Folder, Format, Role, Survey
 from memkit.formats.records.adapters import Adapter, register_adapter, registered_adapters
 from memkit.formats.registry import FORMATS, formats_for, guarded, may_claim, parse_file
-from memkit.formats.rows import PROBLEM_ORDER, Rows, Tables, exact, merge, schemas_of, with_own_dates
-from memkit.formats.rules import by_folder, check
+from memkit.formats.rows import PROBLEM_ORDER, Rows, Tables, exact, in_order, merge, schemas_of, with_own_dates
+from memkit.formats.rules import by_folder, check, with_found
 from memkit.schemas import TIMESTAMP, with_column, without_rows
 
 DATES = ("git", "mtime")
@@ -160,13 +160,19 @@ def _no_collection() -> Iterator[None]:
 
 def read(root: Path, options: Options, before: Reading | None = None) -> Reading:
     """Read `root`, reusing from `before` what did not change since, or `before` itself where nothing did; waits while
-    memkit writes there.
+    memkit writes there. The checks of packages are made each time.
 
     Raises
     ------
     ParameterError, FormatError, MemkitError
         For an unknown format; where nothing can be read at `root`; where a writer does not finish in time, or died.
     """
+    reading = _read(root, options, before)
+    tables = with_found(reading.tables)
+    return reading if tables is reading.tables else replace(reading, tables=tables)
+
+
+def _read(root: Path, options: Options, before: Reading | None) -> Reading:
     formats, began = formats_for(options.formats, options.format), time.time_ns()
     with _no_collection(), listed(root, options, with_stat=before is not None) as listing:
         if before and before.options == options and is_as_it_was(listing, before):
@@ -278,10 +284,7 @@ def with_dates(memories: pa.Table, mask: pa.Array, created: Any, updated: Any, s
 
 def add_problems(reading: Reading, rows: Rows) -> None:
     """Add the problems among `rows` to those of a reading, in their order."""
-    problems = reading.tables["problems"]
-    order = [(name, "ascending") for name in PROBLEM_ORDER]
-    merged = pa.concat_tables([problems, rows.table("problems")]).sort_by(order)
-    reading.tables["problems"] = merged.replace_schema_metadata(problems.schema.metadata)
+    reading.tables["problems"] = in_order(reading.tables["problems"], rows.table("problems"))
 
 
 def read_with(before: Reading, contents: Mapping[str, bytes | None]) -> Reading:

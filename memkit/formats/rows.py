@@ -131,7 +131,7 @@ class Rows:
         self._ids = _Ids("")
         self._tests: Tests = {}
         self._listed: Counter[tuple[str, str]] = Counter()
-        self._unlisted: Counter[tuple[str, str]] = Counter()
+        self._unlisted: Counter[tuple[str, str, str]] = Counter()
 
     def use(self, format: Format) -> None:
         """Use the rules and the layout of `format` for the rows that follow: its own rules, or those in `rules` that
@@ -182,10 +182,16 @@ class Rows:
         status: str | None = None,
         memory_id: str | None = None,
         quote: bool = True,
+        severity: str | None = None,
+        advice: str | None = None,
     ) -> None:
-        """Append a problem with a message made of its parts; after `MAX_PROBLEMS` they are only counted."""
+        """Append a problem with a message made of its parts; after `MAX_PROBLEMS` they are only counted.
+
+        A rule that memkit does not have comes with its severity and advice.
+        """
+        severity = severity or SEVERITIES[rule]
         if self._listed[path, rule] == MAX_PROBLEMS:
-            self._unlisted[path, rule] += 1
+            self._unlisted[path, rule, severity] += 1
             return
         self._listed[path, rule] += 1
         where = f"{path}:{line}" if line else path
@@ -193,8 +199,8 @@ class Rows:
         if rule in ("missing_field", "missing_recommended"):
             what = f"expected a field '{field}'"
         came = shown(got) if quote and got != "nothing" else str(got)
-        message = f"{where}: {what}. Got {came}. {ADVICE.get(rule, '')}".rstrip()
-        row = {"path": path, "line": line, "field": field or None, "rule": rule, "severity": SEVERITIES[rule]}
+        message = f"{where}: {what}. Got {came}. {ADVICE.get(rule, '') if advice is None else advice}".rstrip()
+        row = {"path": path, "line": line, "field": field or None, "rule": rule, "severity": severity}
         self.add("problems", {**row, "status": status, "message": message, "memory_id": memory_id})
 
     def new_id(self, format: str, path: str, name: object, text: str) -> str:
@@ -304,10 +310,10 @@ class Rows:
         return pa.concat_tables([*self._handed[name], self._to_table(name)])
 
     def _count_unlisted(self) -> None:
-        for (path, rule), count in self._unlisted.items():
+        for (path, rule, severity), count in self._unlisted.items():
             message = f"{path}: {count:,} more problems of this rule are not listed one by one."
             row = dict.fromkeys(self.schemas["problems"].names)
-            self.add("problems", row | {"path": path, "rule": rule, "severity": SEVERITIES[rule], "message": message})
+            self.add("problems", row | {"path": path, "rule": rule, "severity": severity, "message": message})
         self._unlisted.clear()
 
     def memories(self) -> list[Row]:
@@ -432,6 +438,12 @@ def to_table(rows: list[Row], schema: pa.Schema) -> pa.Table:
     columns = zip(*[tuple(map(row.get, names)) for row in rows], strict=True)
     arrays = [pa.array(column, type) for column, type in zip(columns, schema.types, strict=True)]
     return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def in_order(problems: pa.Table, *more: pa.Table) -> pa.Table:
+    """`problems` with those of other tables, in their order."""
+    merged = pa.concat_tables([problems, *more]).sort_by([(name, "ascending") for name in PROBLEM_ORDER])
+    return merged.replace_schema_metadata(problems.schema.metadata)
 
 
 def exact(table: pa.Table) -> pa.Table:

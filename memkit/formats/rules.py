@@ -7,7 +7,8 @@ reader that finds the defect. To add a rule, add a row to its format (or pass ``
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -15,12 +16,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.base.params import Moment, describe, until_text
-from memkit.formats.faults import FIXES, SEVERITIES, Rule
+from memkit.base.params import Moment, check_choice, describe, until_text
+from memkit.base.plugins import Plugins
+from memkit.errors import ParameterError
+from memkit.formats.faults import DEGREES, FIXES, SEVERITIES, Rule
 from memkit.formats.fields import TIME
 from memkit.formats.format import Format
 from memkit.formats.registry import FORMATS, guarded
-from memkit.formats.rows import KEPT_WITH, PROBLEM_ORDER, Rows, Tables
+from memkit.formats.rows import KEPT_WITH, Row, Rows, Tables, in_order, shown
 from memkit.formats.spelling import OF_MEASURES, UNREAD_HEAD
 from memkit.schemas import KINDS, tuples_of, with_column
 
@@ -59,8 +62,90 @@ _TABLE = (
 RULES: tuple[Rule, ...] = (*_ANY, *(rule for format in FORMATS for rule in format.rules), *_TABLE)
 
 
+@dataclass(frozen=True)
+class Check:
+    """A check of a package's own over all that was read: each read makes it, of a folder that did not change too.
+
+    `mk.extend.register` makes it known, or an entry point of the group ``memkit.rules`` whose name is its code.
+
+    Attributes
+    ----------
+    code : str
+        The column ``rule`` of what it finds; none of memkit's own.
+    severity : 'error', 'warning' or 'info'
+    expected : str
+        What should be there, in words, as the message says it.
+    find : callable
+        ``find(tables)`` is given the tables by name, and gives a dict for each row of ``problems``: ``path`` and
+        ``got``, what is there instead, and where they are known ``line``, ``field`` and ``memory_id``. Where it raises,
+        one row says so, and the read goes on.
+    advice : str, optional
+        What to do, one sentence.
+
+    Examples
+    --------
+    >>> import memkit as mk, tempfile
+    >>> def find(tables):
+    ...     for row in tables["memories"].filter(pc.field("title") == "TODO").to_pylist():
+    ...         yield {"path": row["path"], "got": row["title"], "line": row["line_start"]}
+    >>> check = mk.extend.register(mk.extend.Check("our_titles", "warning", "a title that says something", find))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     mk.read(mk.testing.write_files(folder, {"MEMORY.md": "# TODO\\nЧай\\n"})).problems["message"].to_pylist()
+    ["MEMORY.md:1: expected a title that says something. Got 'TODO'."]
+    >>> mk.extend.unregister(check)
+    """
+
+    code: str
+    severity: str
+    expected: str
+    find: Callable[[Tables], Iterable[Row]]
+    advice: str = ""
+
+    def found(self, tables: Tables) -> pa.Table:
+        """What it finds, as rows of ``problems``."""
+        rows = Rows()
+        try:
+            for row in self.find(dict(tables)):
+                rows.problem(self.code, expected=self.expected, severity=self.severity, advice=self.advice, **row)
+            problems = rows.table("problems")
+            if problems["path"].null_count:
+                raise ValueError("a row without a path")
+            return problems
+        except (Exception, SystemExit) as error:  # foreign code may raise anything
+            failed, expected = Rows(), f"the check {self.code!r} of another package to end"
+            got = shown(f"{type(error).__name__}: {error}", 500)
+            failed.problem(self.code, ".", expected, got, severity="warning", advice="Tell its author.", quote=False)
+            return failed.table("problems")
+
+
+def _checked(code: str, check: Any) -> Check:
+    if not isinstance(check, Check) or check.code != code or not code.isidentifier() or code in SEVERITIES:
+        expected = "a memkit.extend.Check, and a code of its own that is an identifier"
+        raise ParameterError(f"a check: expected {expected}. Got {check!r:.80} as {code!r}.")
+    check_choice("severity", check.severity, DEGREES, f"check {code!r}")
+    return check
+
+
+CHECKS = Plugins("memkit.rules", _checked)
+"""The checks of packages, by code."""
+_OWN = pa.array(SEVERITIES)
+
+
+def with_found(tables: Tables) -> Tables:
+    """The finished tables with what the checks of packages find now, in place of what they found when it was kept.
+
+    No key of what is kept could say what code of others would say of it, so that they are asked again.
+    """
+    problems, checks = tables["problems"], [check for _, check in CHECKS.all()]
+    own = problems.filter(pc.is_in(problems["rule"], value_set=_OWN))
+    if not checks and len(own) == len(problems):
+        return tables
+    found = in_order(own, *(check.found({**tables, "problems": own}) for check in checks))
+    return tables if found == problems else {**tables, "problems": found}
+
+
 def rules() -> pa.Table:
-    """Every check that memkit makes when it reads.
+    """Every check that memkit makes when it reads, those of packages too.
 
     Returns
     -------
@@ -78,6 +163,8 @@ def rules() -> pa.Table:
         (rule.code, rule.severity, rule.format, rule.field, rule.expected, rule.fix)
         for rule in sorted(RULES, key=lambda rule: ranks.index(rule.code))
     ]
+    rows += [(check.code, check.severity, "any", "", check.expected, "") for _, check in CHECKS.all()]
+    rows.sort(key=lambda row: DEGREES.index(row[1]))
     names = ["code", "severity", "format", "field", "checks", "fix"]
     table = pa.table([*zip(*rows, strict=True)], names)
     return describe(table, memkit="rules")
@@ -165,8 +252,7 @@ def _many_by_folder(problems: pa.Table) -> pa.Table:
         for row in many.to_pylist()
     ]
     kept = problems.filter(pa.array(is_kept))
-    merged = pa.concat_tables([kept, pa.Table.from_pylist(rows, problems.schema)])
-    return merged.sort_by([(name, "ascending") for name in PROBLEM_ORDER])
+    return in_order(kept, pa.Table.from_pylist(rows, problems.schema))
 
 
 def _by_folder(problems: pa.Table) -> pa.Table:
@@ -190,8 +276,7 @@ def _by_folder(problems: pa.Table) -> pa.Table:
         path = row["path_min"] if is_one else place
         rows.append({"path": path, "rule": row["rule"], "severity": row["severity_min"], "message": message})
     summary = pa.Table.from_pylist(rows, problems.schema)
-    merged = pa.concat_tables([problems.filter(pc.invert(mask)), summary])
-    return merged.sort_by([(name, "ascending") for name in PROBLEM_ORDER])
+    return in_order(problems.filter(pc.invert(mask)), summary)
 
 
 def _duplicates(ids: pa.Table, rows: Rows) -> None:

@@ -52,13 +52,13 @@ from memkit.formats.index_tree.format import PLUGIN_GLOBS
 from memkit.formats.reader import DATES, Options, Reading, listed
 from memkit.formats.registry import NAMES, check_named, name_of
 from memkit.formats.rows import Rows
-from memkit.schemas import TABLES
+from memkit.schemas import TABLES, with_ends
 from memkit.tables.commit import STATE, TEXT, is_bucketed
 from memkit.tables.database import Database, Derived, TextIndex, named_query
 from memkit.tables.kept import Kept
 from memkit.tables.lake import Writers, empty_reading, load, save
 from memkit.tables.sandbox import TIMEOUT_S
-from memkit.tables.statement import as_table, with_ends
+from memkit.tables.statement import as_table
 
 _VECTORS = "memkit.search.fitted.store"
 """A module of a room above, which is imported when vectors are asked for."""

@@ -27,7 +27,7 @@ from memkit.base.duck import as_arrow, interruptible, laid_out, literal, rows_of
 from memkit.base.params import AsOf, Estimator, Moment, check_column, describe, record_as_of, revision_of
 from memkit.errors import ParameterError
 from memkit.formats.spelling import time_of
-from memkit.schemas import KINDS, LAST_INSTANT, MEMORIES, TIMESTAMP, kinds_where
+from memkit.schemas import KINDS, TIMESTAMP, ends_of, kinds_where
 from memkit.tables.age import with_moments
 
 try:
@@ -524,31 +524,6 @@ def _times(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.assume_timezone(column.cast(pa.timestamp("us"), safe=False), "UTC")
 
 
-def ends_of(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
-    """Time stamps as `field` declares them: where a day is its last instant there, midnight becomes that.
-
-    A column of memkit's own has no midnight there: what ends at midnight has the last instant before it.
-    """
-    if (field.metadata or {}).get(b"day") != LAST_INSTANT.encode():
-        return column
-    numbers = column.cast(pa.int64())
-    is_day = pc.equal(numbers, pc.multiply(pc.divide(numbers, _DAY), _DAY))  # a quotient is cut, so no day is missed
-    if not pc.any(is_day).as_py():
-        return column
-    return pc.if_else(is_day, pc.add(numbers, _DAY - 1), numbers).cast(TIMESTAMP)
-
-
-def with_ends(table: pa.Table) -> pa.Table:
-    """A table of a corpus; a midnight in its ``expires_at``, if it has that column, is the last instant of the day."""
-    place = table.schema.get_field_index("expires_at")
-    if place < 0 or table.schema.field(place).type != TIMESTAMP:
-        return table
-    column = table.column(place)
-    ended = ends_of(column, MEMORIES.field("expires_at"))
-    return table if ended is column else table.set_column(place, table.schema.field(place), ended)
-
-
-_DAY = 24 * 60 * 60 * 10**6  # microseconds
 _CALENDAR = (-62_135_596_800, 253_402_300_800)
 """Seconds of the year 1 and the year 10000: the range of Python's dates, which ages and days are computed with."""
 

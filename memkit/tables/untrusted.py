@@ -22,7 +22,8 @@ import pyarrow.compute as pc
 from memkit.base.checked import json_object
 from memkit.base.hashes import digest_of_path
 from memkit.errors import FormatError, refused
-from memkit.tables.statement import ends_of, within_calendar
+from memkit.schemas import ends_of
+from memkit.tables.statement import within_calendar
 
 MAX_JSON_BYTES = 64 * 2**20
 FREE_BYTES, GROWTH = 2**30, 100

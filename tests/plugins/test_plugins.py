@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import memkit as mk
@@ -458,3 +459,89 @@ def test_what_looks_before_a_change_is_written_may_refuse_it(tmp_path: Path) -> 
         mk.extend.unregister("watchman")
     assert seen[0] == ("a.md",)
     assert [path.name for path in tmp_path.glob("*.md")] == ["b.md"]
+
+
+CHECKING = '''
+"""A package's check: no title is a single word."""
+
+import memkit as mk
+
+
+def find(tables):
+    memories = tables["memories"].select(["path", "memory_id", "line_start", "title"]).to_pylist()
+    for row in memories:
+        if " " not in row["title"]:
+            yield {"path": row["path"], "got": row["title"], "line": row["line_start"], "memory_id": row["memory_id"]}
+
+
+CHECK = mk.extend.Check("one_word", "error", "a title of several words", find, "Say more.")
+'''
+
+
+def rows_of(corpus: mk.Corpus, code: str) -> list[tuple[str, int | None, str, str]]:
+    names = ("path", "line", "severity", "message")
+    found = corpus.problems.filter(pc.field("rule") == code).to_pylist()
+    return [tuple(row[name] for name in names) for row in found]
+
+
+@pytest.mark.quick
+def test_a_package_has_a_check_of_its_own_over_all_that_is_read(
+    site: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEMKIT_CACHE", str(site.parent / "cache"))
+    root = write_files(site.parent / "folder", {"MEMORY.md": "# Пул\nДесять соединений.\n# О чае\nЗелёный.\n"})
+    before = mk.read(root, cache=True)
+    install(site, "our_rules", CHECKING, "[memkit.rules]\none_word = {name}:CHECK\n")
+    row = ("MEMORY.md", 1, "error", "MEMORY.md:1: expected a title of several words. Got 'Пул'. Say more.")
+    read = [mk.read(root), before.refresh(), mk.read(root, cache=True), mk.read(root, cache=True)]
+    assert [rows_of(corpus, "one_word") for corpus in read] == [[row]] * 4
+    assert read[-1].snapshot, "what the check found is no reason to keep the memories anew"
+    assert [name["code"] for name in mk.rules().to_pylist() if name["checks"] == "a title of several words"]
+    with pytest.raises(SystemExit, match="1"):
+        app(["check", str(root)])
+    assert "Say more." in capsys.readouterr().out
+
+    write_files(root, {"MEMORY.md": "# О пуле\nДесять соединений.\n"})
+    assert rows_of(read[1].refresh(), "one_word") == []
+    for name in ("entry_points.txt", "METADATA"):
+        (site / "our_rules-1.5.dist-info" / name).unlink()
+    (site / "our_rules-1.5.dist-info").rmdir()
+    write_files(root, {"MEMORY.md": "# Пул\nДесять соединений.\n# О чае\nЗелёный.\n"})
+    assert "one_word" not in mk.rules()["code"].to_pylist()
+    gone = [mk.read(root), read[1].refresh(), mk.read(root, cache=True)]
+    assert [corpus.problems.to_pylist() for corpus in gone] == [before.problems.to_pylist()] * 3
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        {"path": "MEMORY.md"},
+        {"path": None, "got": 1},
+        {"path": "MEMORY.md", "got": 1, "line": "one"},
+        "a row",
+        SystemExit(3),
+    ],
+)
+def test_a_check_that_fails_is_one_row_and_the_read_goes_on(tmp_path: Path, found: Any) -> None:
+    def find(tables: dict[str, pa.Table]) -> Iterator[Any]:
+        tables.pop("memories")
+        yield {"path": "MEMORY.md", "got": "nothing"}
+        if isinstance(found, BaseException):
+            raise found
+        yield found
+
+    root = write_files(tmp_path, {"MEMORY.md": "# Пул\nДесять соединений.\n"})
+    plain = mk.read(root)
+    check = mk.extend.register(mk.extend.Check("ours", "error", "something", find))
+    try:
+        [(path, line, severity, message)] = rows_of(mk.read(root, errors="raise"), "ours")
+        assert (path, line, severity) == (".", None, "warning")
+        assert message.startswith(".: expected the check 'ours' of another package to end. Got ")
+        corpus = plain.refresh()
+        assert (corpus.memories, len(rows_of(corpus, "ours"))) == (plain.memories, 1)
+    finally:
+        mk.extend.unregister(check)
+    assert corpus.refresh().problems == plain.problems
+    for code, severity in (("secret", "error"), ("two words", "error"), ("ours", "fatal")):
+        with pytest.raises(mk.errors.ParameterError):
+            mk.extend.register(mk.extend.Check(code, severity, "something", find))

@@ -18,11 +18,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from memkit.schemas import ASIDE, Ints, Mask, check_kinds, with_column
+from memkit.schemas import ASIDE, Ints, Mask, check_kinds, with_column, with_ends
 from memkit.search.fitted.chunks import codes, places, text_codes
 from memkit.tables.age import decaying, expired, later
 from memkit.tables.owners import Owners
-from memkit.tables.statement import with_ends
 from memkit.text.chunk import lines_above
 
 if TYPE_CHECKING:
