@@ -77,7 +77,8 @@ class Families:
             gaps[some] = _hashes(np.where(is_gap, filling[code], 0), text, width)
         number, filled = _numbered(skeleton, scopes), _numbered(gaps, scopes)
         # What is said twice counts once, so that without its copies a folder has the templates that it had.
-        fillings = np.unique(np.stack([number, filled]), axis=1)[0]
+        n = max(1, len(number))
+        fillings = np.unique(number * n + filled) // n
         is_member = (np.bincount(fillings)[number] >= _MANY) & (kept >= _LEAST_WORDS) & (kept >= _LEAST_SHARE * said)
         return cls(is_member, filled)
 
