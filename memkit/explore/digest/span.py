@@ -81,8 +81,8 @@ def span_of(corpus: Corpus, since: datetime, until: Moment, user_id: str | None,
 
 def never_listed(memories: pa.Table) -> str:
     """What a digest lists neither as new nor as changed, whatever its dates; empty where there is none."""
-    counts = sorted(tuples_of(memories.group_by("kind").aggregate([([], "count_all")]), "kind", "count_all"))
-    said = ", ".join(f"{kind} ({n:,})" for kind, n in counts if kind in _UNLISTED)
+    counts = tuples_of(memories.group_by("kind").aggregate([([], "count_all")]), "kind", "count_all")
+    said = ", ".join(f"{kind} ({n:,})" for kind, n in sorted(row for row in counts if row[0] in _UNLISTED))
     return said and f"Never listed, by their kind: {said}."
 
 
