@@ -18,15 +18,15 @@ CEILINGS = {
     # what: ceiling, and what the last raise was for; a change that adds a module says which one it ends
     "modules": (311, "mk.extend is modules that strangers import; verbs and pictures from outside lie in their rooms"),
     "lines of code": (
-        51_840,
+        51_828,
         "a package's own checks over what is read",
     ),
     "public names": (64, "what is at the top; the rest is in rooms, as mk.errors and mk.labels"),
     "lines of tests": (
-        62_950,
+        62_886,
         "a package's own checks over what is read, refreshed and kept; with blanks",
     ),
-    "longest module": (650, "memkit/text/secrets.py has 648 lines of code"),
+    "longest module": (638, "memkit/text/secrets.py, whose rows are data"),
 }
 _SILENT = (
     tokenize.COMMENT,
