@@ -512,7 +512,7 @@ OVER_NOTES: dict[str, Callable[[mk.Corpus], object]] = {
     "dedup": lambda corpus: mk.Deduplicator(encoder=None).fit(corpus),
     "digest": lambda corpus: mk.digest(corpus, since="2024-01-01", until="2030-01-01"),
     "overview": mk.overview,
-    "check": lambda corpus: CliRunner().invoke(app, ["check", str(corpus.root)]),
+    "check": lambda corpus: CliRunner().invoke(app, ["check", str(corpus.root)], catch_exceptions=False),
     "topics": lambda corpus: mk.topics(mk.Retriever(encoder=None).fit(corpus)),
 }
 

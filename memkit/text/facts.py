@@ -18,6 +18,7 @@ from memkit.base.progress import bar
 from memkit.schemas import Floats, Ints, Mask
 from memkit.text.contradictions import contradiction
 from memkit.text.letters import folded
+from memkit.text.occurrences import ranges
 from memkit.text.one_word import Lexicon, Synonyms, Words
 from memkit.text.statements import Reader, Statement, pieces_of
 
@@ -112,12 +113,6 @@ def n_shared(left: tuple[NDArray[Any], Ints], right: tuple[NDArray[Any], Ints], 
     both = np.sort(np.concatenate(cells))
     twice = both[1:][both[1:] == both[:-1]]
     return np.bincount(twice // width, minlength=n)
-
-
-def ranges(starts: Ints, lengths: Ints) -> Ints:
-    """The numbers from each start on, so many of each."""
-    numbers: Ints = np.arange(int(lengths.sum())) + np.repeat(starts - np.cumsum(lengths) + lengths, lengths)
-    return numbers
 
 
 class Facts:

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memkit.schemas import Ints
 from memkit.text.analyse import GRAM_SIZES, SIMPLE, Analyser, terms_by
 
 Texts: TypeAlias = Sequence[str] | Any
@@ -225,14 +226,14 @@ def small(counts: np.ndarray) -> np.ndarray:
     return counts.astype(np.min_scalar_type(int(counts.max(initial=0))), copy=False)
 
 
-def ranges(starts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+def ranges(starts: Ints, sizes: Ints) -> Ints:
     """The numbers from each start on, as many as its size, end to end.
 
     >>> ranges(np.array([5, 0]), np.array([2, 3])).tolist()
     [5, 6, 0, 1, 2]
     """
     ends = np.cumsum(sizes)
-    numbers: np.ndarray = np.arange(sizes.sum()) - np.repeat(ends - sizes - starts, sizes)
+    numbers: Ints = np.arange(int(sizes.sum())) - np.repeat(ends - sizes - starts, sizes)
     return numbers
 
 

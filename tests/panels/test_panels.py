@@ -117,7 +117,7 @@ def run(panel: Panel, **names: Any) -> pa.Table:
 POLICIES = ("expiry", "admission", "quota", "classifier")
 
 
-@settings(max_examples=20)
+@settings(max_examples=30)
 @given(st.data())
 def test_the_code_gives_the_table_on_the_screen(
     corpus: mk.Corpus, search: mk.Retriever, dedup: mk.Deduplicator, swept: Any, data: st.DataObject

@@ -148,11 +148,15 @@ def test_headers_of_chats_and_mails_state_nothing_however_they_are_written(subte
         "meta:\n  source: {1}\n  thread: {0}\n  agent: a{0}",
         "# Session {0}\n\n- **Model**: gpt-{0}\n- **Source**: {1}\n- **Effort**: {0}\nThread: {0}",
         "Conversation id is {0}55\nThe platform is {1}",
-        "session_id: {0}\nУстройство: ноутбук {0}\nЯзык: {1}\ntokens: {0}200",
-        "Начата: 09:1{0}\nDuration: {0} min",
+        "session_id: {0}\nmodel: opus\ntokens: {0}200",
+        "Duration: {0} min\nMessages: 1{0}",
+        "Начата: 09:1{0}\nЗакончена: 09:4{0}",
+        "Источник: {1}\nУстройство: ноутбук {0}\nЯзык: {1}",
     ):
         texts = [f"{header.format(n, chat)}\n\n{said.format(n)}" for n, chat in ((1, "telegram"), (4, "webchat"))]
         with subtests.test(header):
-            assert [kind for *_, kind in pairs((texts[0], "2026-01-01"), (texts[1], "2026-01-04"))] == ["number"]
+            table = mk.from_table({"text": texts, "created_at": ["2026-01-01", "2026-01-04"]})
+            (row,) = contradictions(table, as_of="2026-03-01").to_pylist()
+            assert (row["kind"], row["older_value"]) == ("number", "1 nights")
     settings = "Source: {}\nLimit of uploads: {} MB"
     assert len(pairs((settings.format("a", 10), "2026-01-01"), (settings.format("b", 40), "2026-01-04"))) == 1

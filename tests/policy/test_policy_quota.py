@@ -85,7 +85,7 @@ _SAVED = st.tuples(
 
 @settings(max_examples=10)
 @given(
-    st.lists(st.lists(_SAVED, max_size=9), min_size=1, max_size=8),
+    st.lists(st.lists(_SAVED, max_size=14), min_size=1, max_size=8),
     st.integers(1, 5),
     st.integers(1, 3),
     st.integers(1, 3),
@@ -93,7 +93,7 @@ _SAVED = st.tuples(
 def test_facts_that_are_saved_one_by_one_are_those_that_one_look_at_all_keeps(saved, total, profile, working) -> None:
     """A save that is refused leaves all as it was, and one that is taken is never the one that goes; of each user."""
     quota = Quota(max_facts=total, max_profile=profile, max_working=working)
-    days = [AS_OF + timedelta(days=i - 20) for i in range(9)]
+    days = [AS_OF + timedelta(days=i - 20) for i in range(14)]
     rows = [
         {
             "memory_id": f"{user}-{i:02}",

@@ -67,7 +67,7 @@ def alone(policy: Any, texts: list[str]) -> list[dict[str, Any]]:
 @given(st.lists(TEXTS, min_size=2, max_size=6))
 def test_a_text_alone_is_judged_as_among_few_and_among_many(texts: list[str]) -> None:
     table = pa.table({"text": texts})
-    for policy in (SAVED, Pipeline([Classifier(use_given=False), Admission(sha_words=())])):
+    for policy in (SAVED, Classifier(), Pipeline([Classifier(use_given=False), Admission(sha_words=())])):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(statement, "FEW_ROWS", 0)
             among_many = policy.transform(table, DAY)

@@ -42,8 +42,6 @@ LEAST_ZEROS, LEAST_ALIKE = 0.1, 0.8
 MOST_UTF8, MOST_ODD, MOST_GUESSED = 0.1, 0.005, 0.2
 """The most bytes that lie in lines of UTF-8, and the most signs that no such text has, by the number of its letters."""
 _ASCII = bytes(range(128))
-_READ = re.compile(r"[^\x00-\x7f\udc80-\udcff]+")
-"""Letters of UTF-8; a byte that is none is a surrogate."""
 _SIGNS = r"\s\x20-\x7e«»„“”‘’…–—•·°§№©®™±×€"
 """What texts are made of beside letters."""
 
@@ -72,9 +70,9 @@ def guess_of(data: bytes) -> str:
     >>> [guess_of(text.encode(name)) for text, name in (("Ключ от кафе", "cp1251"), ("La clé du café", "latin-1"))]
     ['windows-1251', 'windows-1252']
     """
-    # What is UTF-8 beside it is no sign of another encoding.
-    broken = _READ.sub(" ", data[:SAMPLE_BYTES].decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
-    text, small = broken.decode("cp1251", "replace"), next(iter(DETECTED))
+    # Letters of UTF-8 beside the others are no sign of another encoding; a byte that is none is a surrogate.
+    rest = re.sub(r"[^\x00-\x7f\udc80-\udcff]+", " ", data[:SAMPLE_BYTES].decode("utf-8", "surrogateescape"))
+    text, small = rest.encode("utf-8", "surrogateescape").decode("cp1251", "replace"), next(iter(DETECTED))
     n_among = len(re.findall(f"(?i)[a-z][{small}]|[{small}][a-z]", text))
     return "windows-1251" if 2 * n_among < _letters_of(text, small, MOST_GUESSED) else "windows-1252"
 

@@ -28,7 +28,8 @@ from memkit.index.ann import Bits, near_bits
 from memkit.index.pairs import Pairs
 from memkit.policy.dedup.families import STEP, Families, Texts, mix
 from memkit.schemas import Ints, Mask
-from memkit.text.facts import n_shared, ranges
+from memkit.text.facts import n_shared
+from memkit.text.occurrences import ranges
 
 _SIZE = 3
 _BATCH_CHARS = 20_000_000

@@ -456,11 +456,14 @@ class MemoryIndex:
         """A word in sight whose term it is; the term itself if there is none."""
         rows: Any = sight.rows(term)
         if not self.is_whole:  # whose rows are not those in sight
-            of_texts = terms_by(self.settings.analyzer).terms(self.texts.to_pylist())
-            rows = [row for row, terms in enumerate(of_texts) if term in terms]
+            rows = [row for row, terms in enumerate(self._terms) if term in terms]
         words = _WORDS.findall(self.texts[int(rows[0])].as_py().lower()) if len(rows) else []
         terms = terms_by(self.settings.analyzer).terms(words)
         return next((word for word, of_word in zip(words, terms, strict=True) if of_word == [term]), term)
+
+    @cached_property
+    def _terms(self) -> list[list[str]]:
+        return terms_by(self.settings.analyzer).terms(self.texts.to_pylist())
 
     def filled(self, some: Mask | None) -> Mask | None:
         """The mask `some` without empty chunks."""
