@@ -37,8 +37,8 @@ from memkit.evaluation.profile import Profile as Profile
 from memkit.evaluation.sweep import sweep as sweep
 from memkit.evaluation.tune import tune as tune
 from memkit.explore.digest.digest import digest as digest
-from memkit.explore.themes.timeline import timeline as timeline
-from memkit.explore.themes.topics import topics as topics
+from memkit.explore.timeline import timeline as timeline
+from memkit.explore.topics import topics as topics
 from memkit.explore.watching import watch as watch
 from memkit.formats.rules import rules as rules
 from memkit.index.cache import vector_cache as vector_cache

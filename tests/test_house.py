@@ -16,9 +16,9 @@ import memkit as mk
 ROOT = Path(__file__).parents[1]
 CEILINGS = {
     # what: ceiling, and what the last raise was for; a change that adds a module says which one it ends
-    "modules": (311, "mk.extend is modules that strangers import; verbs and pictures from outside lie in their rooms"),
+    "modules": (297, "mk.extend is modules that strangers import; verbs and pictures from outside lie in their rooms"),
     "lines of code": (
-        51_828,
+        51_760,
         "a package's own checks over what is read",
     ),
     "public names": (64, "what is at the top; the rest is in rooms, as mk.errors and mk.labels"),

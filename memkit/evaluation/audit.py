@@ -20,15 +20,17 @@ from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.display.views import IN_WORDS, names_in
 from memkit.errors import count_of
 from memkit.evaluation.findability import (
+    LATER,
+    NEVER,
     AuditQuestions,
     contradictions_of,
+    horizon_of,
     hubs_of,
     outdated_of,
     shadowed_of,
     unreached_of,
     unsearchable_of,
 )
-from memkit.evaluation.horizon import LATER, NEVER, horizon_of
 from memkit.evaluation.pools import revision_of
 from memkit.evaluation.result import Result
 from memkit.schemas import APPEND_ONLY

@@ -17,10 +17,9 @@ import pyarrow.compute as pc
 from memkit import Corpus, Deduplicator, Retriever
 from memkit.base.duck import literals
 from memkit.errors import MissingExtraError, ParameterError, count_of, did_you_mean
-from memkit.explore.layout import METHODS, Layout, lay_out
-from memkit.explore.places import COLORS, Groups, deduplicator_of, grouped, places_of
-from memkit.explore.themes.topics import Topics
-from memkit.explore.themes.topics import topics as find_topics
+from memkit.explore.places import COLORS, METHODS, Groups, Layout, deduplicator_of, grouped, lay_out, places_of
+from memkit.explore.topics import Topics
+from memkit.explore.topics import topics as find_topics
 from memkit.extend import Estimator, Param, estimator, param
 from memkit.extend.panels import (
     QUERY,

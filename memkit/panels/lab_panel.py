@@ -17,10 +17,9 @@ from memkit.panels.decay_panel import DecayPanel
 from memkit.panels.dedup_panel import DedupPanel
 from memkit.panels.judge_panel import KNOWN, JudgePanel
 from memkit.panels.page import Displayed, Tabs
-from memkit.panels.panel import QUERY, Name, Panel, call_code, fit_to, moment_of
+from memkit.panels.panel import QUERY, Name, Panel, Session, State, call_code, fit_to, moment_of, names_given
 from memkit.panels.policy_panel import PolicyPanel
 from memkit.panels.search_panel import SearchPanel
-from memkit.panels.state import Session, State, names_given
 from memkit.panels.surface_panel import SurfacePanel
 from memkit.panels.table_panel import TablePanel
 from memkit.policy.base import policy_class, policy_names

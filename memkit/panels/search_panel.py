@@ -21,10 +21,21 @@ from memkit.display.sheet import sheet_of
 from memkit.display.views import IN_WORDS, names_of
 from memkit.errors import ParameterError, count_of, did_you_mean
 from memkit.evaluation.grid import at_query
-from memkit.panels.panel import QUERY, Action, Name, Panel, call_code, changed_values, fit_to, moment_of
+from memkit.panels.panel import (
+    QUERY,
+    Action,
+    Name,
+    Panel,
+    Section,
+    Session,
+    State,
+    call_code,
+    changed_values,
+    fit_to,
+    moment_of,
+)
 from memkit.panels.parts import flow, paragraph, rows_html
 from memkit.panels.pinned import PinnedComparison, Refits, Strip, check_chunks
-from memkit.panels.state import Section, Session, State
 from memkit.plot.marks import Picture
 from memkit.plot.measured import contributions
 from memkit.policy.dedup.near import normalise

@@ -28,9 +28,8 @@ from memkit.base.duck import identifier, interruptible, literal, rows_of, sessio
 from memkit.base.params import Param, check_value
 from memkit.display.sheet import begun, lines_of, texts_in, visible
 from memkit.errors import ParameterError, count_of
-from memkit.panels.panel import Action, Name, Panel, call_code
+from memkit.panels.panel import Action, Name, Panel, Section, Session, State, call_code
 from memkit.panels.parts import cut, paragraph
-from memkit.panels.state import Section, Session, State
 from memkit.plot.marks import COLOURS, Axis, Bars, Mark, Picture, Text
 from memkit.schemas import Floats, Ints
 from memkit.tables.table import user_table

@@ -2,5 +2,5 @@
 
 `repository` asks the program git safely, `refs` reads its branches, `tree` lists a commit like a folder, `log` follows
 commits; `identity` tells which memory is which of another state, `versions` and `history` make tables of it, and
-`reading` is what `memkit.read` takes where it is given ``rev`` or ``dates``.
+`versions` is what `memkit.read` takes too, where it is given ``rev`` or ``dates``.
 """

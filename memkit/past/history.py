@@ -1,4 +1,4 @@
-"""The history of a folder as tables: every version of every memory, and the commits that made them.
+"""The history of a folder as tables: every version of every memory, and the commits that made them; and its pictures.
 
 Commits are read once, oldest first. Only the files that a commit changed are parsed, and only their memories are
 matched with those of the commit before, so cost is linear in all text that was ever written.
@@ -9,8 +9,9 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import cycle
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -21,14 +22,30 @@ from memkit import Corpus, read
 from memkit.base.params import Rev, path_of, rev_text
 from memkit.extend import Moment
 from memkit.extend.reading import Rows
-from memkit.extend.showing import ROWS, Displayed, Sheet, Since, sheet_of, since_time
+from memkit.extend.showing import (
+    COLOURS,
+    DAY_SECONDS,
+    FEW_MONTHS,
+    ROWS,
+    Area,
+    Axis,
+    Bars,
+    Displayed,
+    Mark,
+    Picture,
+    Sheet,
+    Since,
+    day_axis,
+    memory_axis,
+    rows_of,
+    sheet_of,
+    since_time,
+    some_ticks,
+)
 from memkit.extend.writing import AsOf, check_value
 from memkit.past.repository import TIMEOUT_S
 from memkit.past.versions import secrets_of, versions_of
 from memkit.schemas import TIMESTAMP
-
-if TYPE_CHECKING:
-    from memkit.plot import Picture
 
 
 @dataclass(frozen=True, repr=False)
@@ -104,8 +121,6 @@ class History(Displayed):
 
     def plot(self) -> Picture:
         """How many memories existed at each moment, by kind: `mk.plot.alive`."""
-        from memkit.past.pictures import alive
-
         return alive(self)
 
     def to_pandas(self) -> Any:
@@ -168,3 +183,96 @@ def history(path: str | Path, rev: Rev = "HEAD", max_commits: int = 10_000, time
     root, rows = path_of("history", path).resolve(), Rows()
     versions, commits = versions_of(root, rev_text(rev), rows, max_commits, timeout_s)
     return History(versions, commits, rows.table("problems"), root)
+
+
+_ALIVE = """
+    with changes as (
+        select valid_from as moment, coalesce(kind, 'other') as kind, 1 as n from versions where change <> 'removed'
+        union all
+        select valid_to, coalesce(kind, 'other'), -1 from versions where change <> 'removed' and valid_to is not null)
+    select moment, kind, sum(sum(n)) over (partition by kind order by moment) as alive
+    from changes group by moment, kind order by moment
+"""
+_BY_DAY = """
+    select strftime(valid_from, '%Y-%m-%d') as day, count(*) filter (where change = 'added') as added,
+        count(*) filter (where change not in ('added', 'removed')) as changed,
+        count(*) filter (where change = 'removed') as removed
+    from versions where not at_start group by day order by day
+"""
+
+
+def alive(history: History) -> Picture:
+    """How many memories existed at each moment of a history, by kind.
+
+    Parameters
+    ----------
+    history : History
+        From `history`.
+
+    Returns
+    -------
+    Picture
+        In words it has the last number of each month.
+
+    Examples
+    --------
+    >>> import memkit as mk, tempfile
+    >>> states = [("2026-01-05", {"a.md": "# Чай", "b.md": "# Кофе"}), ("2026-02-09", {"b.md": None})]
+    >>> print(mk.plot.alive(mk.history(mk.testing.write_commits(tempfile.mkdtemp(), states))))
+    memories that live, by kind
+    2026-01  ████████████████████ 2
+    2026-02  ██████████ 1
+    """
+    rows = rows_of(_ALIVE, versions=history.versions).to_pylist()
+    kinds = sorted({row["kind"] for row in rows})
+    alive, states = dict.fromkeys(kinds, 0), dict[Any, list[int]]()
+    for row in rows:
+        alive[row["kind"]] = row["alive"]
+        states[row["moment"]] = list(alive.values())
+    # Each number holds from its moment to the next one.
+    moments = np.repeat([moment.timestamp() / DAY_SECONDS for moment in states], 2)[1:]
+    heights = np.repeat(np.array(list(states.values()), float).reshape(len(states), len(kinds)), 2, axis=0)[:-1].T
+    below, marks = np.zeros(len(moments)), list[Mark]()
+    for kind, colour, row in zip(kinds, cycle(COLOURS), heights, strict=False):
+        marks.append(Area(moments, below, below + row, colour, kind))
+        below = below + row
+    months = {f"{moment:%Y-%m}": int(sum(state)) for moment, state in states.items()}
+    title, empty = "memories that live, by kind", "" if marks else "nothing lived"
+    return Picture(title, marks, day_axis(moments), memory_axis(below), list(months.items()), empty)
+
+
+def changes(history: History) -> Picture:
+    """How many memories were added, changed and removed on each day of a history, after its first commit.
+
+    Parameters
+    ----------
+    history : History
+        From `history`.
+
+    Returns
+    -------
+    Picture
+
+    Examples
+    --------
+    >>> import memkit as mk, tempfile
+    >>> states = [("2026-01-05", {"a.md": "# Чай", "b.md": "# Кофе"}), ("2026-02-09", {"b.md": None, "c.md": "# Лес"})]
+    >>> print(mk.plot.changes(mk.history(mk.testing.write_commits(tempfile.mkdtemp(), states))))
+    memories that came, changed and went, by day
+    2026-02-09  +1, 0 changed, −1
+    """
+    rows = rows_of(_BY_DAY, versions=history.versions).to_pylist()
+    place, added, changed, removed = (
+        np.arange(len(rows)),
+        *(np.array([row[name] for row in rows], float) for name in ("added", "changed", "removed")),
+    )
+    marks = [
+        Bars(place - 0.4, place + 0.4, 0, added, COLOURS[2], "added"),
+        Bars(place - 0.4, place + 0.4, added, added + changed, COLOURS[0], "changed"),
+        Bars(place - 0.4, place + 0.4, -removed, 0, COLOURS[5], "removed"),
+    ]
+    across = Axis(-0.7, max(len(rows), FEW_MONTHS) - 0.3, ticks=some_ticks([row["day"] for row in rows]))
+    title = "memories that came, changed and went, by day"
+    texts = [(row["day"], f"+{row['added']}, {row['changed']} changed, −{row['removed']}") for row in rows]
+    empty = "" if rows else "nothing changed"
+    return Picture(title, marks if rows else [], across, memory_axis(added + changed, removed), texts, empty)

@@ -1,22 +1,28 @@
-"""Builds the versions of memories: the state of a folder from commit to commit, a row for each change of a memory."""
+"""Builds the versions of memories: the state of a folder from commit to commit, a row for each change of a memory; and
+what `memkit.read` reads from git: the files of a revision, and dates for memories without a date of their own.
+"""
 
 from __future__ import annotations
 
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from memkit.base.params import zone_of
+from memkit.errors import FormatError
 from memkit.extend.reading import File, Rows
+from memkit.extend.showing import rows_of
 from memkit.extend.writing import describe
 from memkit.formats.format import Role
 from memkit.formats.index_tree.format import PLUGIN_GLOBS
-from memkit.formats.reader import Options, Reading, roles_of
+from memkit.formats.reader import Options, Reading, add_problems, roles_of, with_dates
 from memkit.formats.registry import FORMATS, parse_file
 from memkit.formats.rows import hash_of
 from memkit.past.repository import TIMEOUT_S, GitError, Logged, Repository, TooManyFilesError, log, opened
@@ -322,3 +328,56 @@ def _change(old: Known, new: Known) -> tuple[str, int, int] | None:
     if old.title != new.title and old.body == new.body:
         return "retitled", come, went
     return "grew" if come and not went else "shortened" if went and not come else "edited", come, went
+
+
+_MADE = """
+select m.place, v.text is not null as is_committed, v.made, v.changed, v.is_first
+from undated m left join (
+    select arg_max(memory_id_then, version) as memory_id, arg_max(text, version) as text,
+        min(valid_from) as made, bool_or(at_start) as is_first,
+        max(valid_from) filter (where change <> 'removed' and (change <> 'moved' or lines_added + lines_removed > 0))
+            as changed
+    from versions group by memory_id
+    having arg_max(change, version) <> 'removed'
+) v on v.memory_id = m.memory_id and rtrim(v.text, e' \\n\\t\\r') = rtrim(m.text, e' \\n\\t\\r')
+order by m.place
+"""
+
+
+@contextmanager
+def listed(root: Path, rev: str, max_file_bytes: int, hidden: str) -> Iterator[Tree]:
+    """The files of a revision, to be read within the block."""
+    with opened(root) as repository:
+        yield tree_of(repository, root, repository.commit(rev), max_file_bytes, hidden)
+
+
+def date(reading: Reading) -> None:
+    """Date memories without a date of their own by the commits that added and last changed them."""
+    rows = Rows(reading.options.rules)
+    _date_by_git(reading, rows)
+    if rows.tables["problems"]:
+        add_problems(reading, rows)
+
+
+def _date_by_git(result: Reading, rows: Rows) -> None:
+    memories = result.tables["memories"]
+    is_undated = pc.is_null(memories["date_source"])
+    if not pc.any(is_undated).as_py():
+        return
+    try:
+        versions = versions_of(result.root, result.options.rev or "HEAD", rows)[0]
+    except FormatError as error:
+        rows.problem("no_repository", ".", "a folder of a git repository", str(error), quote=False)
+        return
+    places = pa.array(range(len(memories)), pa.int64())
+    undated = memories.select(["memory_id", "text", "path", "line_start"]).append_column("place", places)
+    undated = undated.filter(is_undated)
+    dates = rows_of(_MADE, undated=undated, versions=versions)
+    for row, is_known in zip(undated.to_pylist(), dates["is_committed"].to_pylist(), strict=True):
+        if not is_known:
+            where = {"line": row["line_start"], "field": "created_at", "memory_id": row["memory_id"]}
+            rows.problem("uncommitted", row["path"], "from a text that is committed", "another", quote=False, **where)
+    source = pc.if_else(dates["is_first"], "git_first", "git")
+    mask = is_undated.combine_chunks()
+    made_at, changed_at = dates["made"].combine_chunks(), dates["changed"].combine_chunks()
+    result.tables["memories"] = with_dates(memories, mask, made_at, changed_at, source.combine_chunks())

@@ -1,11 +1,11 @@
 # The pictures of memkit, for type checkers and for the module itself; those of packages are its names too.
 
 from memkit.explore.links import links as links
+from memkit.explore.pictures import timeline as timeline
+from memkit.explore.pictures import topics as topics
 from memkit.explore.places import map as map
-from memkit.explore.themes.pictures import timeline as timeline
-from memkit.explore.themes.pictures import topics as topics
-from memkit.past.pictures import alive as alive
-from memkit.past.pictures import changes as changes
+from memkit.past.history import alive as alive
+from memkit.past.history import changes as changes
 from memkit.plot.marks import Picture as Picture
 from memkit.plot.measured import contributions as contributions
 from memkit.plot.measured import differences as differences

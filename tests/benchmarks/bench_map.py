@@ -31,7 +31,7 @@ from bench_panels import machine  # noqa: E402  # found by the path above
 from driver import Lab, Notebook, chromium, write_notebook  # noqa: E402  # as well
 
 import memkit as mk  # noqa: E402
-from memkit.explore import layout  # noqa: E402
+from memkit.explore.places import lay_out  # noqa: E402
 from memkit.index.encoders.base import unit_means  # noqa: E402
 
 CELLS = (
@@ -115,11 +115,11 @@ def kept_of_the_sample() -> list[tuple[str, int, float, float]]:
     by_words, rows = mk.Retriever(encoder=None).fit(corpus), []
     tried = [("pca", "USE", search), ("tsne", "USE", search), ("tsne", "words", by_words)]
     if find_spec("umap") is not None:
-        layout.lay_out(search, "umap")  # compiles, which takes half a minute
+        lay_out(search, "umap")  # compiles, which takes half a minute
         tried.append(("umap", "USE", search))
     for method, by, one in tried:
         begin = time.process_time()
-        laid = layout.lay_out(one, method)
+        laid = lay_out(one, method)
         seconds = time.process_time() - begin
         index = search.index_.whole
         means, _ = unit_means(index.arms["vector"].vectors_, index.rows.memory)

@@ -26,7 +26,7 @@ from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score, v
 from sklearn.preprocessing import normalize
 
 import memkit as mk
-from memkit.explore.themes import topics as themes
+from memkit.explore import topics as themes
 
 
 def labelled(folder: Path) -> tuple[mk.Corpus, np.ndarray, np.ndarray]:

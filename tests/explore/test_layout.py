@@ -12,8 +12,8 @@ import pytest
 from sklearn.decomposition import PCA
 
 import memkit as mk
-from memkit.explore import layout as module
-from memkit.explore.layout import lay_out
+from memkit.explore import places as module
+from memkit.explore.places import lay_out
 from memkit.index.encoders.base import unit_means
 
 TOPICS, EACH = 3, 20

@@ -1,4 +1,4 @@
-"""Observations and relations of basic-memory's pages: one line is added, all other bytes stay."""
+"""Observations and relations of basic-memory: one line is added, all other bytes stay; and memories as its pages."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 
 from memkit import Edits
 from memkit.errors import ParameterError, PolicyRefusal
-from memkit.extend.reading import Splice, fences, line_end
+from memkit.extend.exports import Group, Job, name_of, pages, vault_head
+from memkit.extend.reading import Row, Splice, fences, line_end
 from memkit.extend.writing import AsOf, Draft, LayoutStore, checked
 from memkit.hosts import basic_memory
 
@@ -124,3 +125,13 @@ def _words(tags: object) -> list[str]:
     if isinstance(tags, str) or not isinstance(tags, Sequence):
         raise ParameterError(f"tags: expected a list of words. Got {tags!r:.80}.")
     return [checked(tag, "tags").removeprefix("#") for tag in tags]
+
+
+def _basic_head(group: Group, job: Job) -> Row:
+    source_id = group.shared("source_id") if group.is_page else None
+    permalink = source_id or job.paths[group.rows[0]["memory_id"]].removesuffix(".md")
+    named = {"title": name_of(group), "type": group.shared("scope") or "note", "permalink": permalink}
+    return {**named, **{name: value for name, value in vault_head(group, job).items() if name not in named}}
+
+
+write = pages(_basic_head)

@@ -1,4 +1,4 @@
-"""The verb that saves an observation of an entity, or of a page of basic-memory."""
+"""The verbs of hosts: an entry of Hermes, an observation of a graph or a page of basic-memory, a shorter MEMORY.md."""
 
 from __future__ import annotations
 
@@ -6,8 +6,27 @@ from typing import Annotated
 
 import typer
 
+import memkit
 from memkit.errors import ParameterError
-from memkit.extend.verbs import KeywordOption, PathArgument, Saving, TextArgument, grouped
+from memkit.extend.verbs import KeywordOption, PathArgument, Saving, TextArgument, grouped, repair_verb
+
+budget = repair_verb(
+    "budget",
+    lambda: memkit.hosts.IndexBudget,
+    "Show how to shorten a MEMORY.md above its host's limits without loss, or with --yes shorten it.",
+)
+
+
+@grouped
+def add_entry(
+    path: PathArgument,
+    text: TextArgument,
+    target: Annotated[str, typer.Option("--target", help="memory or user.")] = "memory",
+    *,
+    saving: Saving,
+) -> None:
+    """Show what saving an entry of Hermes would write, or with --yes write it."""
+    saving.save(path, lambda memory: memory.hermes.add, text, target)
 
 
 @grouped

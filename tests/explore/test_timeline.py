@@ -8,7 +8,7 @@ import pytest
 
 import memkit as mk
 from memkit.errors import NotFittedError, ParameterError, QueryError
-from memkit.explore.themes.timeline import BAR
+from memkit.explore.timeline import BAR
 from memkit.plot.marks import Dots
 
 KEY = "sk-" + "a1B2" * 8

@@ -15,8 +15,7 @@ import memkit as mk
 from memkit.display.notebook import shown
 from memkit.errors import NotFittedError, ParameterError, QueryError
 from memkit.explore import Topics
-from memkit.explore.themes.clusters import Clusters, cluster, most_clusters
-from memkit.explore.themes.words import words_of
+from memkit.explore.topics import Clusters, cluster, most_clusters, words_of
 from memkit.index.encoders.base import unit_rows
 from memkit.schemas import NO_TOPIC
 
