@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import BrokenExecutor
 from contextlib import suppress
 from functools import cache
 from typing import Any, TypeVar
@@ -105,7 +105,7 @@ def _shared(act: Callable[..., Done], tasks: list[tuple[Any, ...]], n_jobs: int 
         for result in parallel(delayed(_run_task)(os.getpid(), act, task) for task in tasks):
             n_done += 1
             yield result
-    except BrokenProcessPool:
+    except BrokenExecutor:
         yield from (act(*task) for task in tasks[n_done:])
     except Exception as error:
         explained = _explained(error) if parallel.timeout is None else _lost(_NO_WORKERS.format(PATIENCE))

@@ -199,10 +199,10 @@ class VectorCache:
         """Add vectors of documents, those of `texts` row by row, that `encoder` made elsewhere."""
         if getattr(encoder, "refitted", False):
             return
-        keys = [content_key(text, "document") for text in as_texts(texts)]
+        keys, fingerprint = [content_key(text, "document") for text in as_texts(texts)], encoder.fingerprint
         with self._lock:
             for key, vector in zip(keys, vectors, strict=True):
-                self._remember(encoder.fingerprint, key, np.copy(vector))
+                self._remember(fingerprint, key, np.copy(vector))
 
     def __getstate__(self) -> dict[str, Any]:
         # What is in memory stays in its process, as does the lock.

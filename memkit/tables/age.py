@@ -18,14 +18,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from functools import lru_cache
 from itertools import product
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from memkit.base.duck import literals, rows_of
+from memkit.base.duck import literals
 from memkit.base.params import Moment, Reach
 from memkit.schemas import Floats, Ints, Mask, kinds_where
 
@@ -118,20 +117,17 @@ def decays_sql(kinds: Sequence[str] = "*") -> str:
 
 
 def decaying(memories: pa.Table) -> Mask:
-    """Which of `memories` decay if they have a date; tested once for each pair of kind and importance."""
+    """The result of `decays_sql` for a table, decided once for each pair of kind and importance."""
     pair = [memories[name].combine_chunks().dictionary_encode(null_encoding="encode") for name in _PAIR]
-    kinds, importances = (tuple(part.dictionary.to_pylist()) for part in pair)
+    kinds, importances = (part.dictionary.to_pylist() for part in pair)
+    always, never = (kinds_where(decays=when) for when in ("always", "never"))
+    decays = [
+        kind not in never and importance != "high" and (kind in always or importance != "low")
+        for kind, importance in product(kinds, importances)
+    ]
     index = pair[0].indices.to_numpy().astype(np.int64) * len(importances) + pair[1].indices.to_numpy()
-    mask: Mask = np.array(_pairs_decay(kinds, importances), bool)[index]
+    mask: Mask = np.array(decays, bool)[index]
     return mask
-
-
-@lru_cache(256)
-def _pairs_decay(kinds: tuple[str | None, ...], importances: tuple[str | None, ...]) -> list[bool]:
-    rows = [dict(zip(_PAIR, pair, strict=True)) for pair in product(kinds, importances)]
-    table = pa.Table.from_pylist(rows, schema=pa.schema([(name, pa.string()) for name in _PAIR]))
-    decays: list[bool] = rows_of(f"select {decays_sql()} as decays from pairs", pairs=table)["decays"].to_pylist()  # noqa: S608  # no data in it
-    return decays
 
 
 DECAY_KINDS: dict[str, Sequence[str]] = {"search": kinds_where(fact=True), "policy": "*"}

@@ -10,8 +10,9 @@ import os
 import re
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import BufferedReader
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -51,12 +52,12 @@ def refuse_links(folder: Path, below: bool = False) -> None:
     ------
     FormatError
     """
-    for place, folders, names in os.walk(folder):
-        for path in sorted(Path(place) / name for name in (*folders, *names)):
-            if path.is_symlink():
-                raise _link(path)
-        if not below:
-            return
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in sorted(entries, key=attrgetter("name")):
+            if entry.is_symlink():
+                raise _link(Path(entry))
+            if below and entry.is_dir():
+                refuse_links(Path(entry), below)
 
 
 def open_member(folder: Path, name: str) -> BufferedReader:
@@ -236,7 +237,7 @@ def _batches(source: Any, file: BufferedReader, where: Path) -> Iterator[list[pa
     # A run of equal values takes no room in the file, but eight bytes each once it is read.
     least = 8 * source.metadata.num_rows * source.metadata.num_columns
     is_narrow = all(pa.types.is_primitive(field.type) for field in source.schema_arrow)
-    for batch in source.iter_batches(_NUMBERS if is_narrow else _BATCH_ROWS) if least <= most else ():
+    for batch in source.iter_batches(_NUMBERS if is_narrow else _BATCH_ROWS, use_threads=False) if least <= most else ():
         held += batch.nbytes
         if held > most:
             break
