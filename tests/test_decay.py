@@ -12,14 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import memkit as mk
-from memkit.base.duck import connect
+from memkit.base.duck import connect, rows_of
 from memkit.decay import Decay
 from memkit.errors import ParameterError
 from memkit.panels.decay_panel import DecayPanel
 from memkit.policy.pipeline import Pipeline
 from memkit.presets import memory_v2_policy
-from memkit.schemas import TIMESTAMP
-from memkit.tables.age import FORMS, age_sql, decay_sql
+from memkit.schemas import KINDS, TIMESTAMP
+from memkit.tables.age import FORMS, age_sql, decay_sql, decaying, decays_sql
 
 AS_OF = datetime(2026, 3, 1, tzinfo=UTC)
 
@@ -115,6 +115,13 @@ def test_time_zones_name_the_same_age() -> None:
     table = pa.table({"created_at": ["2026-03-01T03:00:00+03:00", "2026-03-01", "2026-02-28T19:00:00-05:00"]})
     for as_of in ("2026-03-02", "2026-03-02T05:00:00+05:00", datetime(2026, 3, 2)):
         assert Decay().transform(table, as_of=as_of)["age_days"].to_pylist() == [1.0] * 3
+
+
+def test_who_decays_is_the_same_in_sql_and_over_a_table() -> None:
+    pairs = [*itertools.product([*KINDS, "unknown", None], ["high", "normal", "low", "odd", None])]
+    memories = pa.table({"kind": [kind for kind, _ in pairs], "importance": [importance for _, importance in pairs]})
+    in_sql = rows_of(f"select {decays_sql()} as decays from memories", memories=memories)  # noqa: S608  # our own
+    assert decaying(memories).tolist() == in_sql["decays"].to_pylist()
 
 
 def test_a_day_before_all_data_leaves_everything_undecayed() -> None:

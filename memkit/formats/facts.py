@@ -232,10 +232,10 @@ def _check_homes(folder: Folder, old: Iterable[str]) -> None:
     paths = folder.listing.files
     folders = {posixpath.dirname(path) for path in old}
     users = {home: [p for p in paths if p.startswith(f"{home}/") and _is_of_user(p, home)] for home in HOMES}
-    existing = {*paths, *folder.listing.folders, *(home for home in HOMES if users[home])}
+    existing = {*folder.listing.folders, *(home for home in HOMES if users[home])}
     main = home_of(
         folder.listing.root,
-        lambda path: path in existing or any(p.startswith(f"{path}/") for p in paths),
+        lambda path: path in paths or path in existing,
         folders.__contains__,
     )
     others = [home for home in HOMES if users[home] and home != main]
@@ -285,11 +285,12 @@ class OldFiles:
     def in_folder(self, folder: str) -> list[str]:
         """The paths of the old files in a folder."""
         place = self._parts(folder)
-        names = list(filter(is_user_file, self.names(folder)))
-        if place[-2:] == ("data", "memory"):
+        is_bots, is_beside = place[-2:] == ("data", "memory"), self.is_home(posixpath.join(folder, "users"))
+        names = list(filter(is_user_file, self.names(folder))) if is_bots or is_beside else []
+        if is_bots:
             indexed, strict = self._indexed(folder), self._has_workspace(folder)
             return [posixpath.join(folder, name) for name in names if self._is_users(folder, name, indexed, strict)]
-        if names and self.is_home(posixpath.join(folder, "users")):
+        if names:
             return [path for name in names if self._may_hold(path := posixpath.join(folder, name))]
         return [posixpath.join(folder, name) for name in (self._alone(folder) if place[-1] == "memory" else ())]
 

@@ -116,10 +116,6 @@ class File:
         The time zone of times that the file writes without one.
     json : str or None
         'rows' where JSON of an unknown shape is wanted whatever its size.
-    is_markdown : bool
-        Whether the name ends in .md or .markdown, in any case.
-    front : FrontMatter or None
-        Of Markdown, parsed once for all formats.
     """
 
     source: Source
@@ -128,9 +124,15 @@ class File:
     zone: tzinfo = UTC
     json: str | None = None
 
-    def __post_init__(self) -> None:
-        self.is_markdown = self.has_ending(MARKDOWN)
-        self.front = self.front_matter() if self.is_markdown else None
+    @cached_property
+    def is_markdown(self) -> bool:
+        """Whether the name ends in .md or .markdown, in any case."""
+        return self.has_ending(MARKDOWN)
+
+    @cached_property
+    def front(self) -> FrontMatter | None:
+        """The front matter of Markdown, parsed once for all formats."""
+        return self.front_matter() if self.is_markdown else None
 
     def front_matter(self) -> FrontMatter | None:
         """The front matter of a Markdown file, which is asked for once."""
@@ -191,7 +193,7 @@ class Folder:
         return "\0/".join(("", *self.listing.root.parts, *self.listing.folders, *self.listing.files, ""))
 
     def open(self, path: str) -> File | None:
-        """A file to look into, its front matter parsed once for all formats; None where it cannot be read.
+        """A file to look into, the same for all formats; None where it cannot be read.
 
         Its faults are not reported: they are when the file is parsed.
         """

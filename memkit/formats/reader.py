@@ -536,7 +536,7 @@ class _Batch:
         self.rows = Rows(options.rules, schemas_of(formats))
         self.zone = zone_of("read", options.timezone)
         self.contents: list[Read] = []
-        self._by_ending: dict[str, tuple[Format, ...]] = {}
+        self._by_key: dict[tuple[str, ...], tuple[Format, ...]] = {}
 
     def load(self, items: Iterable[Item]) -> list[FileState]:
         """Load files until `BATCH_BYTES` are reached; returns their states, and keeps changed contents to be parsed."""
@@ -562,15 +562,14 @@ class _Batch:
             source = self.listing.source(path, content, self.rows)
             role = self.roles[path]
             file = File(source, role, self._beside, self.zone, self.options.json)
-            is_plain = role.forced is None and not role.findings
-            parse_file(file, self.rows, self._may_claim(path) if is_plain else self.formats)
+            parse_file(file, self.rows, self._may_claim(path, role) if role.forced is None else self.formats)
         return self.rows.to_arrow() if any(self.rows.tables.values()) else {}
 
-    def _may_claim(self, path: str) -> tuple[Format, ...]:
-        ending = f".{path.rpartition('.')[2].lower()}"
-        if ending not in self._by_ending:
-            self._by_ending[ending] = may_claim(self.formats, ending)
-        return self._by_ending[ending]
+    def _may_claim(self, path: str, role: Role) -> tuple[Format, ...]:
+        key = path.rpartition(".")[2].lower(), *(name for name, _ in role.findings)
+        if key not in self._by_key:
+            self._by_key[key] = may_claim(self.formats, f".{key[0]}", key[1:])
+        return self._by_key[key]
 
     def _beside(self, name: str, memory_id: str) -> Source | None:
         return self.listing.read(name, self.rows, memory_id)

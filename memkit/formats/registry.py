@@ -219,16 +219,17 @@ def formats_for(names: Iterable[str], forced: str | None) -> tuple[Format, ...]:
     return tuple(sorted((*others, *FORMATS), key=lambda format: format.order))
 
 
-def may_claim(formats: tuple[Format, ...], ending: str) -> tuple[Format, ...]:
-    """Those of `formats` that may claim a file with this ending of which no survey found anything.
+def may_claim(formats: tuple[Format, ...], ending: str, found: tuple[str, ...] = ()) -> tuple[Format, ...]:
+    """Those of `formats` that may claim a file with this ending of which the surveys of `found` know something.
 
     memkit's own look at no other ending than those that they read or write; one from outside of memkit may.
 
     >>> [format.name for format in may_claim(FORMATS, ".yaml")]
     ['records']
     """
-    own = tuple(format for format in FORMATS if format.claims and ending in (*format.endings, *format.writes))
-    return tuple(format for format in formats if format in own or format.name not in _OWN)
+    own = (format for format in FORMATS if format.claims and ending in (*format.endings, *format.writes))
+    names = {*found, *(format.name for format in own)}
+    return tuple(format for format in formats if format.name in names or format.name not in _OWN)
 
 
 def parse_file(file: File, rows: Rows, formats: tuple[Format, ...] = FORMATS) -> None:

@@ -237,7 +237,8 @@ def _batches(source: Any, file: BufferedReader, where: Path) -> Iterator[list[pa
     # A run of equal values takes no room in the file, but eight bytes each once it is read.
     least = 8 * source.metadata.num_rows * source.metadata.num_columns
     is_narrow = all(pa.types.is_primitive(field.type) for field in source.schema_arrow)
-    for batch in source.iter_batches(_NUMBERS if is_narrow else _BATCH_ROWS, use_threads=False) if least <= most else ():
+    n_rows = _NUMBERS if is_narrow else _BATCH_ROWS
+    for batch in source.iter_batches(n_rows, use_threads=False) if least <= most else ():
         held += batch.nbytes
         if held > most:
             break

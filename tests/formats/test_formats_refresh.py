@@ -24,6 +24,7 @@ from memkit.formats.disk.lock import LOCK
 from memkit.formats.faults import Rule
 from memkit.formats.linked import layout, relations
 from memkit.formats.rules import RULES
+from memkit.formats.syntax import front_matter
 from memkit.tables.database import Database
 from memkit.tables.lake import write_parquet
 from memkit.tables.samples import sample_data, write_files
@@ -294,7 +295,11 @@ TOLD_BY = {Path(name).name for name in START if name.endswith(".md")}
 """A sample of a folder's Markdown says whether it holds linked notes."""
 
 
-def test_a_refresh_opens_only_what_changed(tmp_path: Path, opened: list[str]) -> None:
+def test_a_refresh_opens_and_parses_only_what_changed(
+    tmp_path: Path, opened: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    split, heads = front_matter.split, list[str]()
+    monkeypatch.setattr(front_matter, "split", lambda text: heads.append(text) or split(text))
     folder = write_files(tmp_path, START)
     settle()
     corpus = mk.read(folder)
@@ -312,6 +317,10 @@ def test_a_refresh_opens_only_what_changed(tmp_path: Path, opened: list[str]) ->
     opened.clear()
     assert after.refresh()._reading is not None
     assert opened == []
+    heads.clear()
+    next(folder.rglob("2026-02-03.md")).write_text("чай\n", encoding="utf-8")
+    after.refresh()
+    assert [head for head in heads if "parts:" not in head] == ["чай\n"]  # which parts a note has is asked each time
 
 
 def test_a_refresh_looks_up_only_the_links_of_what_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

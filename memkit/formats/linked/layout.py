@@ -94,30 +94,24 @@ class _Looked:
 
     Attributes
     ----------
-    stems : frozenset of str
-        The names of all pages, to which links may lead.
+    names : dict of str to list of str
+        By folder the names of the files that may be pages.
     """
 
-    def __init__(self, stems: frozenset[str], owned: frozenset[str]) -> None:
-        self.stems, self._owned = stems, owned
-        self._names: dict[str, tuple[list[str], list[str]]] = {}
+    def __init__(self, markdown: dict[str, list[str]], owned: frozenset[str]) -> None:
+        self._markdown, self._owned = markdown, owned
+        self._stems = frozenset(_stem(name) for names in markdown.values() for name in names)
+        self.names = {place: page_names(place, names, owned) for place, names in markdown.items()}
         self._pages: dict[str, tuple[Source, Census | None]] = {}
 
     @classmethod
     def of(cls, folder: Folder) -> _Looked:
         """What an earlier reading kept, where links may lead to the same pages still."""
-        stems = frozenset(_stem(name) for names in folder.markdown.values() for name in names)
         before = folder.rows.kept.get("linked")
-        if isinstance(before, cls) and (before.stems, before._owned) == (stems, folder.owned_stems):
+        if isinstance(before, cls) and (before._markdown, before._owned) == (folder.markdown, folder.owned_stems):
             return before
-        looked = folder.rows.kept["linked"] = cls(stems, folder.owned_stems)
+        looked = folder.rows.kept["linked"] = cls(folder.markdown, folder.owned_stems)
         return looked
-
-    def names(self, place: str, names: list[str]) -> list[str]:
-        """The names of a folder's files that may be pages."""
-        if place not in self._names or self._names[place][0] != names:
-            self._names[place] = names, page_names(place, names, self._owned)
-        return self._names[place][1]
 
     def page(self, folder: Folder, place: str, name: str) -> Census | None:
         """What one page says; None for a file of another format."""
@@ -126,7 +120,7 @@ class _Looked:
         if file is None:
             return None
         if path not in self._pages or self._pages[path][0] is not file.source:
-            self._pages[path] = file.source, _read_page(file, self.stems, _stem(name))
+            self._pages[path] = file.source, _read_page(file, self._stems, _stem(name))
         return self._pages[path][1]
 
 
@@ -134,9 +128,9 @@ def census(folder: Folder) -> dict[str, Census]:
     """What is known of each folder with Markdown and of those above, by path."""
     looked = _Looked.of(folder)
     by_folder: dict[str, Census] = {}
-    for place, names in folder.markdown.items():
+    for place in folder.markdown:
         is_indexed = (f"{place}/index.json" if place else "index.json") in folder.listing.files
-        pages = [] if is_indexed else looked.names(place, names)
+        pages = [] if is_indexed else looked.names[place]
         pages_read = [page for name in spread(pages) if (page := looked.page(folder, place, name)) is not None]
         counted = Census()
         for page in pages_read:

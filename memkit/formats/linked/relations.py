@@ -561,17 +561,21 @@ def _unreached(pages: _Pages, links: list[tuple[str, str, str]], whole: Mapping[
     `whole` is by layout the name of the index that must leave out none; any other counts where it lists most pages.
     """
     siblings: dict[str, list[str]] = defaultdict(list)
+    indexes: dict[str, set[str]] = {}
     for path, page in pages.pages.items():
+        folder, _, name = path.rpartition("/")
         if page.kind not in _APART:
-            siblings[posixpath.dirname(path)].append(path)
-    listed: dict[str, set[str]] = defaultdict(set)
+            siblings[folder].append(path)
+        if page.kind == "index" or name == whole.get(page.layout):
+            indexes[path] = set()
     for source, target, _ in links:
-        listed[source].add(target)
+        if source in indexes:
+            indexes[source].add(target)
     reached = {target for _, target, _ in links}
-    for path, page in pages.pages.items():
-        is_whole = page.layout in whole and posixpath.basename(path) == whole[page.layout]
-        beside = siblings[posixpath.dirname(path)] if is_whole or page.kind == "index" else []
-        missing = [other for other in beside if other not in listed[path]]
+    for path, listed in indexes.items():
+        page, (folder, _, name) = pages.pages[path], path.rpartition("/")
+        is_whole, beside = name == whole.get(page.layout), siblings.get(folder, [])
+        missing = [other for other in beside if other not in listed]
         if missing and (is_whole or 2 * len(missing) < len(beside)):
             got = f"none for {len(missing):,} of {len(beside):,}: {some_of(missing)}"
             expected = "a link to each page of its folder"
