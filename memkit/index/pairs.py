@@ -88,6 +88,12 @@ def near_pairs(
     return pa.table([i[order], j[order], cosine[order]], schema=PAIRS)
 
 
+def near_of(vectors: NDArray[Any], i: Ints, j: Ints, threshold: float) -> Pairs:
+    """Those of some pairs of rows whose cosine is at least `threshold`, scored as by `near_pairs`."""
+    unit = unit_rows(check_block(np.asarray(vectors), range(len(vectors)), "near_of"))
+    return _scored(unit, i, j, threshold)
+
+
 def _bounded(blocks: Iterator[Pairs]) -> Iterator[Pairs]:
     total = 0
     for pairs in blocks:

@@ -27,6 +27,7 @@ from memkit.formats.syntax.copies import is_aside, without_mark, without_number
 from memkit.schemas import Ints, Mask, kinds_where
 from memkit.text.function_words import FUNCTION_WORDS
 from memkit.text.letters import folded
+from memkit.text.occurrences import ranges
 
 COLUMNS = ("user_id", "format", "layout", "kind", "scope", "title", "heading_path", "path", "line_start", "description")
 """The columns of ``memories`` that tell an owner."""
@@ -222,7 +223,7 @@ class Owners:
             for word in _words(texts[node].as_py()) & asked:
                 holds[place, word].add(node)
         for (place, title), own in under.items():
-            naming = set.intersection(*(holds[place, word] for word in title))
+            naming = set.intersection(*sorted((holds[place, word] for word in title), key=len))  # the first is copied
             if 1 < len(naming) <= _MOST_NAMING and not naming.isdisjoint(own) and naming - own:
                 some = np.array(sorted(naming), np.int64)
                 yield some, np.isin(some, list(own))
@@ -243,6 +244,20 @@ class Scopes:
     members: Ints
     scopes: Ints
     owned: Mask = field(repr=False)
+
+    @cached_property
+    def own(self) -> Ints:
+        """The rows of scopes of which all members are their own, as those of a title that others name are not."""
+        return np.flatnonzero(np.bincount(self.scopes, ~self.owned)[self.scopes] == 0)
+
+    def met(self) -> tuple[Ints, Ints]:
+        """The pairs of rows of each other scope that may have one owner: what it owns with each of its members."""
+        sizes = np.bincount(self.scopes)
+        left = np.setdiff1d(np.flatnonzero(self.owned), self.own, assume_unique=True)
+        n = sizes[self.scopes[left]]
+        left, right = np.repeat(left, n), ranges((np.cumsum(sizes) - sizes)[self.scopes[left]], n)
+        once = (left < right) | ((left > right) & ~self.owned[right])
+        return left[once], right[once]
 
     @classmethod
     def of(cls, members: Ints, scopes: Ints, owned: Mask) -> Self:

@@ -37,15 +37,6 @@ _NONE: Ints = np.empty(0, np.int64)
 _UNSEEN = -2
 
 
-class Traits(NamedTuple):
-    """The numbers and dates of a text, sorted, its number of negations, and its other words, shortened."""
-
-    numbers: tuple[str, ...]
-    dates: tuple[str, ...]
-    negations: int
-    content: frozenset[str]
-
-
 class Numbers:
     """A number for each value, in the order of first use."""
 
@@ -121,17 +112,14 @@ class Facts:
     Parameters
     ----------
     texts : sequence of str
-    traits : WordReader
     lexicon : Lexicon
     synonyms : Synonyms, optional
         Which words mean the same; by default none do.
     """
 
-    def __init__(
-        self, texts: Sequence[str], traits: WordReader, lexicon: Lexicon, synonyms: Synonyms | None = None
-    ) -> None:
+    def __init__(self, texts: Sequence[str], lexicon: Lexicon, synonyms: Synonyms | None = None) -> None:
         self.texts = texts
-        self.places = Places(traits)
+        self.places = Places(lexicon.reader)
         self.statements = Statements(lexicon.reader)
         self.words = Words(lexicon, synonyms)
         self.text: Ints = np.full(len(texts), -1)
@@ -204,14 +192,20 @@ class Facts:
 
 SAID = ("numbers", "dates", "negations")
 """What is compared of two places, and of two texts as a whole."""
+_NONE_SAID: Ints = np.zeros(len(SAID), np.int64)
 
 
 class Places:
-    """Distinct sentences and lines, which are read when asked for, with their traits as columns."""
+    """Distinct sentences and lines with their traits as columns; what stands between blanks is read once.
 
-    def __init__(self, traits: WordReader) -> None:
-        self._number, self._term = Numbers(), Numbers()
-        self._traits = traits
+    Traits are numbers, dates, negations, and other words, shortened: all that a pattern finds between two blanks.
+    """
+
+    def __init__(self, reader: Reader) -> None:
+        self._number, self._term, self._chunk = Numbers(), Numbers(), Numbers()
+        self._reader = reader
+        self._cut: dict[int, Ints] = {}
+        self._traits: list[tuple[Ints, frozenset[int]]] = []
         self._said: Ints = np.zeros((0, len(SAID)), np.int64)
         self._is_read: Mask = np.zeros(0, bool)
         self._content = Sets()
@@ -242,12 +236,36 @@ class Places:
         if more:
             self._said = np.concatenate([self._said, np.zeros((more, len(SAID)), np.int64)])
             self._is_read = np.append(self._is_read, np.zeros(more, bool))
-        new = places[~self._is_read[places]]
-        for place in np.unique(new).tolist():
-            numbers, dates, n_denials, content = self._traits(self.texts[place])
-            self._said[place] = sum(map(_code, numbers)), sum(map(_code, dates)), n_denials
-            self._content.put(place, [self._term(term) for term in content])
+        new = np.unique(places[~self._is_read[places]])
+        cut = self.chunks(new)
+        for chunk in list(self._chunk.of)[len(self._traits) :]:
+            self._traits.append(self._read_chunk(str(chunk)))
+        for place, chunks in zip(new.tolist(), cut, strict=True):
+            traits = [self._traits[chunk] for chunk in chunks.tolist()]
+            self._said[place] = sum((said for said, _ in traits), _NONE_SAID)
+            self._content.put(place, frozenset[int]().union(*(content for _, content in traits)))
         self._is_read[new] = True
+
+    def chunks(self, places: Ints) -> list[Ints]:
+        """What stands between the blanks of places, as numbers."""
+        for place in set(places.tolist()) - self._cut.keys():
+            self._cut[place] = np.array([*map(self._chunk, self.texts[place].split())], np.int64)
+        return [self._cut[place] for place in places.tolist()]
+
+    def _read_chunk(self, text: str) -> tuple[Ints, frozenset[int]]:
+        """What a chunk says in numbers, dates and negations, and the numbers of its other words."""
+        text, reader = text.casefold(), self._reader
+        numbers, dates, n_denials, others = _NUMBER.findall(text), _DATE.findall(text), 0, set[int]()
+        for word in map(folded, _WORD.findall(text)):
+            if word in reader.digits:
+                numbers.append(reader.digits[word])
+            elif day := reader.days.match(word):
+                dates.append(day[0])
+            elif reader.is_negation(word):
+                n_denials += 1
+            else:
+                others.add(self._term(word[:_STEM]))
+        return np.array([sum(map(_code, numbers)), sum(map(_code, dates)), n_denials]), frozenset(others)
 
 
 def _code(value: str) -> int:
@@ -316,36 +334,6 @@ class Statements:
             both = contradiction(a, b), contradiction(b, a)
             known = self._kinds[one, other] = frozenset(how.kind for how in both if how is not None)
         return known
-
-
-class WordReader:
-    """Reads the traits of texts; what a word is, is asked once a word."""
-
-    def __init__(self, reader: Reader) -> None:
-        self._reader = reader
-        self._words: dict[str, tuple[str, str]] = {}
-
-    def __call__(self, text: str) -> Traits:
-        text = text.casefold()
-        said: dict[str, list[str]] = {"number": _NUMBER.findall(text), "date": _DATE.findall(text)}
-        n_denials, others = 0, set[str]()
-        for word in _WORD.findall(text):
-            kind, value = self._words.get(word) or self._words.setdefault(word, self._kind(folded(word)))
-            if kind == "word":
-                others.add(value)
-            elif kind == "negation":
-                n_denials += 1
-            else:
-                said[kind].append(value)
-        return Traits(tuple(sorted(said["number"])), tuple(sorted(said["date"])), n_denials, frozenset(others))
-
-    def _kind(self, word: str) -> tuple[str, str]:
-        day = self._reader.days.match(word)
-        if word in self._reader.digits:
-            return "number", self._reader.digits[word]
-        if day:
-            return "date", day[0]
-        return ("negation", word) if self._reader.is_negation(word) else ("word", word[:_STEM])
 
 
 class Cells(NamedTuple):

@@ -101,11 +101,12 @@ def within_sections(short: pd.DataFrame, seed: int = 0, chars: int = 800) -> pd.
 def report(name: str, some: pd.DataFrame) -> None:
     """Print what each rule flags, and how much of it is a contradiction."""
     conflicts = Conflicts()
-    both = list(zip(some["text_a"], some["text_b"], strict=True))
+    facts, places = conflicts.facts([*some["text_a"], *some["text_b"]]), np.arange(2 * len(some))
+    facts.read(places)
     wrong = (some["label"] == "!").to_numpy()
     flagged = {
-        "whole texts": [conflicts.traits(a)[:3] != conflicts.traits(b)[:3] for a, b in both],
-        "like places": [any(conflicts(a, b)) for a, b in both],
+        "whole texts": facts.differences(*np.split(places, 2)).any(axis=1),
+        "like places": conflicts.between(facts, *np.split(places, 2)).any(axis=1),
     }
     for rule, flags in flagged.items():
         is_flagged = np.array(flags)

@@ -17,6 +17,7 @@ import memkit as mk
 from memkit.errors import ParameterError
 from memkit.policy.dedup import families, near, pairs
 from memkit.policy.dedup.clusters import complete_link, components, settle
+from memkit.tables.owners import Owners
 from memkit.text import facts
 from memkit.text.analyse import Analyser
 from memkit.text.conflicts import Conflicts
@@ -69,18 +70,20 @@ def test_lexical_pairs_are_all_found_with_their_cosine(texts: list[str], n_scope
     assert dict(zip(zip(i.tolist(), j.tolist(), strict=True), cosines.tolist(), strict=True)) == expected
 
 
-@pytest.mark.quick
-def test_minhash_finds_what_signatures_find_on_texts_that_differ_in_a_letter(monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = np.random.default_rng(0)
-    words = ["".join(rng.choice(list("абвгдежзиклмнопрст"), 6)) for _ in range(400)]
-    texts = [" ".join(rng.choice(words, 8)) for _ in range(150)]
-    texts += [text[:20] + "ъ" + text[21:] for text in texts]
-    scopes = np.zeros(len(texts), dtype=np.int64)
-    exact = near.lexical_pairs(near.trigrams(texts, scopes), 0.9)
-    monkeypatch.setattr(near, "_MOST_BITS", 0)
-    hashed = near.lexical_pairs(near.trigrams(texts, scopes), 0.9)
-    assert len(exact[0]) == 150
-    assert [part.tolist() for part in hashed] == [part.tolist() for part in exact]
+def test_a_text_in_which_many_titles_are_named_is_compared_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng, names = np.random.default_rng(3), [f"Проект {letter * 6}" for letter in "абвгдежз"]
+    texts = [" ".join([*rng.choice(names, 4, replace=False), *map(str, range(40 + n % 4))]) for n in range(60)]
+    table = pa.table({"text": texts, "title": rng.choice(names, 60).tolist()})
+    a, b = np.triu_indices(60, 1)
+    alike = [cosine(texts[i].lower(), texts[j].lower()) >= 0.6 for i, j in zip(a, b, strict=True)]
+    expected = np.flatnonzero(np.array(alike) & Owners.of(table).one(a, b))
+    assert len(expected) > 200
+    for letters in (10**6, 2_000):  # all texts at once, and in parts
+        monkeypatch.setattr(near, "_BATCH_CHARS", letters)
+        monkeypatch.setattr(pairs, "_LETTERS_AT_ONCE", letters)
+        found = mk.Deduplicator(encoder=None, lexical_floor=0.6, kinds=("lexical",)).fit(table).pairs_.to_pylist()
+        ends = [sorted((int(pair["a_id"]), int(pair["b_id"]))) for pair in found if pair["kind"] == "lexical"]
+        assert sorted(ends) == np.stack([a, b], axis=1)[expected].tolist()
 
 
 @pytest.mark.quick
@@ -228,8 +231,6 @@ def test_components_are_named_by_their_least_member() -> None:
     ],
 )
 def test_what_two_texts_disagree_in(a: str, b: str, differs: str) -> None:
-    first, second = (Conflicts().traits(text) for text in (a, b))
-    assert getattr(first, differs) != getattr(second, differs)
     assert Conflicts()(a, b)[("numbers", "dates", "negations").index(differs)]
 
 
@@ -244,15 +245,13 @@ def test_what_two_texts_disagree_in(a: str, b: str, differs: str) -> None:
     ],
 )
 def test_what_two_texts_agree_in(a: str, b: str) -> None:
-    first, second = (Conflicts().traits(text) for text in (a, b))
-    assert first[:3] == second[:3]
     assert Conflicts()(a, b) == (False,) * 4
 
 
 def test_a_number_word_without_digits_is_refused_and_empty_lists_are_fine() -> None:
     with pytest.raises(ParameterError, match="word=digits"):
         Conflicts(number_words=("two",))
-    assert Conflicts((), (), ()).traits("two не march")[:3] == ((), (), 0)
+    assert Conflicts((), (), ())("кот не в два ест", "в два ест кот") == (False,) * 4
 
 
 LONG = " ".join(
@@ -291,11 +290,11 @@ def test_pairs_are_compared_at_once_and_only_few_of_them_alone(monkeypatch: pyte
 
 
 def test_of_two_texts_only_the_sentences_that_differ_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    read, ask = [], facts.WordReader.__call__
-    monkeypatch.setattr(facts.WordReader, "__call__", lambda self, text: (read.append(text), ask(self, text))[1])
+    read, ask = [], facts.Places._read_chunk
+    monkeypatch.setattr(facts.Places, "_read_chunk", lambda self, text: (read.append(text), ask(self, text))[1])
     own = "Пул держит 10 соединений.", "Пул держит 20 соединений."
     assert Conflicts()(f"{LONG} {own[0]} {LONG}", f"{LONG} {own[1]} {LONG}") == (True, False, False, False)
-    assert sorted(read) == sorted(own)
+    assert sorted(read) == sorted({*own[0].split(), *own[1].split()})
 
 
 def test_a_fact_and_a_long_text_are_compared_in_like_places() -> None:

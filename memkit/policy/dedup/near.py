@@ -3,14 +3,13 @@
 Both finders rest on the sets of character trigrams. A text that lies within another has all its trigrams there, so
 the postings of its rarest one hold every candidate. Two sets of cosine t differ in few trigrams, so two signatures of
 which each trigram flips one bit differ in no more bits: FAISS counts those, of texts of nearly one size at a time, and
-only the pairs that are left are counted out. Where a scope is so large that this would not end soon, MinHash (Broder
-1997) names the candidates.
+only the pairs that are left are counted out.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, combinations_with_replacement, product
@@ -26,7 +25,7 @@ from memkit.base.duck import rows_of
 from memkit.base.progress import bar
 from memkit.index.ann import Bits, near_bits
 from memkit.index.pairs import Pairs
-from memkit.policy.dedup.families import STEP, Families, Texts, mix
+from memkit.policy.dedup.families import STEP, Families, Texts
 from memkit.schemas import Ints, Mask
 from memkit.text.facts import n_shared
 from memkit.text.occurrences import ranges
@@ -34,7 +33,7 @@ from memkit.text.occurrences import ranges
 _SIZE = 3
 _BATCH_CHARS = 20_000_000
 _BATCH_PRODUCTS = 1_000_000
-"""Pairs that are in memory at once, where all of a scope or of a key of MinHash are looked at."""
+"""Pairs that are in memory at once, where all of a scope are looked at."""
 _BATCH_GRAMS = 2_000_000
 """Trigrams of pairs that are counted at once."""
 _BATCH_PARTS = 100_000
@@ -57,9 +56,6 @@ _MOST_LETTERS = 160_000
 _NUMBERS = 1 << 63
 """Numbers that 64 bits hold."""
 _GOLDEN = np.uint32(0x9E3779B1)
-_MOST_BITS = 3_000_000_000_000
-"""Bits that are compared at most, some ten seconds; beyond, MinHash takes less."""
-_BANDS, _BAND_ROWS = 24, 5
 # Guards the borders of integer counts against the last digit of a product of floats.
 _MARGIN = 1e-9
 _UNIT = re.compile(r"[^\W\u2e80-\U0010ffff]+|[\s\S]")
@@ -202,16 +198,24 @@ def substring_pairs(
     families = families or Families.none(len(texts))
     compared = texts if isinstance(texts, pa.Array) else pa.array(texts, pa.large_string())
     lengths = pc.binary_length(compared).to_numpy()
-    met = [(_NONE, _NONE)]
-    for part, whole in chain(_by_rarest(grams), _short_parts(lengths, compared, scopes)):
+    met = chain(_by_rarest(grams), _short_parts(lengths, compared, scopes))
+    return substrings_of(compared, grams, met, words, families)
+
+
+def substrings_of(
+    texts: pa.Array, grams: Grams, pairs: Iterable[tuple[Ints, Ints]], words: bool, families: Families
+) -> Pairs:
+    """Those of some pairs (part, whole) of which the part, whole words where `words`, lies within the whole."""
+    lengths, met = pc.binary_length(texts).to_numpy(), [(_NONE, _NONE)]
+    for part, whole in pairs:
         may_be = (part != whole) & families.may_pair(part, whole) & (lengths[whole] >= lengths[part])
         part, whole = part[may_be], whole[may_be]
         may_be = _may_share(grams, part, whole, grams.sizes[part])
         part, whole = part[may_be], whole[may_be]
         for some in _in_steps(lengths[part] + lengths[whole], _BATCH_LETTERS):
-            lies = some[_lie_within(compared, part[some], whole[some])]
+            lies = some[_lie_within(texts, part[some], whole[some])]
             if words:  # a part of whole words is one of letters too, and few are
-                lies = lies[_lie_within(compared, part[lies], whole[lies], _bordered)]
+                lies = lies[_lie_within(texts, part[lies], whole[lies], _bordered)]
             met.append((part[lies], whole[lies]))
     part, whole = (np.concatenate(side) for side in zip(*met, strict=True))
     return part, whole, np.ones(len(part))
@@ -284,10 +288,13 @@ def _bordered(text: str) -> str:
 
 def lexical_pairs(grams: Grams, floor: float, families: Families | None = None) -> Pairs:
     """Pairs whose sets of trigrams have a cosine, shared / sqrt(size · size), of at least `floor`."""
-    candidates = _candidates(grams, floor, families or Families.none(len(grams.sizes)))
-    parts = [(_NONE, _NONE, np.empty(0)), *(_counted(grams, i, j, floor) for i, j in candidates)]
+    return lexical_of(grams, floor, _candidates(grams, floor, families or Families.none(len(grams.sizes))))
+
+
+def lexical_of(grams: Grams, floor: float, pairs: Iterable[tuple[Ints, Ints]]) -> Pairs:
+    """Those of some pairs whose cosine is at least `floor`, each once."""
+    parts = [(_NONE, _NONE, np.empty(0)), *(_counted(grams, i, j, floor) for i, j in pairs)]
     i, j, cosine = (np.concatenate(part) for part in zip(*parts, strict=True))
-    # A pair agrees in several bands.
     first = np.unique(np.minimum(i, j) * max(1, len(grams.sizes)) + np.maximum(i, j), return_index=True)[1]
     return np.minimum(i, j)[first], np.maximum(i, j)[first], cosine[first]
 
@@ -298,14 +305,14 @@ def _candidates(grams: Grams, floor: float, families: Families) -> Iterator[tupl
     rows = rows[np.argsort(grams.scopes[rows], kind="stable")]
     scopes = np.split(rows, np.flatnonzero(np.diff(grams.scopes[rows])) + 1)
     small = np.concatenate([_NONE, *(scope for scope in scopes if len(scope) < _SMALL)])
-    yield from _likely(grams, floor, families, _equal_keys(small, grams.scopes[small]))
+    yield from likely(grams, floor, families, _equal_keys(small, grams.scopes[small]))
     for scope in scopes:
         if len(scope) >= _SMALL:
             yield from _of_large(grams, floor, families, scope)
 
 
-def _likely(
-    grams: Grams, floor: float, families: Families, pairs: Iterator[tuple[Ints, Ints]]
+def likely(
+    grams: Grams, floor: float, families: Families, pairs: Iterable[tuple[Ints, Ints]]
 ) -> Iterator[tuple[Ints, Ints]]:
     """The pairs among these that no template keeps apart, and that may share enough."""
     for i, j in pairs:
@@ -327,9 +334,6 @@ def _of_large(grams: Grams, floor: float, families: Families, scope: Ints) -> It
         (shorter, _, least), (longer, of_longer, most) = sorted(pair, key=lambda group: group[2])
         if floor * floor * of_longer - _MARGIN <= least:
             met.append((longer, shorter, int(_most_apart(most, least, floor)), _bits(most, floor)))
-    if sum(len(longer) * len(shorter) * bits for longer, shorter, _, bits in met) > _MOST_BITS:
-        yield from _likely(grams, floor, families, _hashed(grams, families, scope))
-        return
     for longer, shorter, most, bits in bar("near texts", met, leave=False):
         for one, other, apart in near_bits(grams.signed(longer, bits), grams.signed(shorter, bits), most):
             i, j = longer[one], shorter[other]
@@ -356,33 +360,6 @@ def _by_size(sizes: Ints, rows: Ints) -> list[tuple[Ints, int, int]]:
 def _bits(size: int, floor: float) -> int:
     """Bits of a signature of so many trigrams: a power of two, and from 64 on, as FAISS is fast at."""
     return 1 << max(6, round(log2(max(1.0, _BITS_A_TRIGRAM * (1 - floor) * size))))
-
-
-def _hashed(grams: Grams, families: Families, full: Ints) -> Iterator[tuple[Ints, Ints]]:
-    """MinHash: texts that agree in the least hashes of a band; at cosine 0.85 a pair is missed once in 400."""
-    sizes = grams.sizes[full]
-    salts = mix(np.arange(_BANDS * _BAND_ROWS)) | np.uint64(1)
-    for band in bar("near texts", salts.reshape(_BANDS, _BAND_ROWS), leave=False):
-        key = np.zeros(len(full), dtype=np.uint64)
-        for block, _ in _steps(sizes, STEP):
-            mixed, starts = mix(grams.of(full[block])), np.cumsum(sizes[block]) - sizes[block]
-            for salt in band:
-                key[block] = mix(key[block] ^ np.minimum.reduceat((mixed * salt) >> np.uint64(32), starts))
-        yield from _met(full, key, families)
-
-
-def _met(rows: Ints, key: NDArray[np.uint64], families: Families) -> Iterator[tuple[Ints, Ints]]:
-    """The pairs of rows of one key, but for those of two texts of templates."""
-    is_lone = ~families.is_member[rows]
-    yield from _equal_keys(rows[is_lone], key[is_lone])
-    lone, members = rows[is_lone], rows[~is_lone]
-    key, others = key[is_lone], key[~is_lone]
-    order = np.argsort(others, kind="stable")
-    members, others = members[order], others[order]
-    starts = np.searchsorted(others, key)
-    lengths = np.searchsorted(others, key, side="right") - starts
-    for some in _in_steps(lengths, _BATCH_PRODUCTS):
-        yield np.repeat(lone[some], lengths[some]), members[ranges(starts[some], lengths[some])]
 
 
 def _equal_keys(rows: Ints, key: NDArray[Any]) -> Iterator[tuple[Ints, Ints]]:

@@ -14,9 +14,10 @@ import pyarrow.compute as pc
 from memkit.base.parallel import results
 from memkit.base.params import check_column
 from memkit.base.progress import bar
+from memkit.index.pairs import Pairs, near_of, near_pairs
+from memkit.policy.dedup import near
 from memkit.policy.dedup.clusters import components
 from memkit.policy.dedup.families import STEP, Families
-from memkit.policy.dedup.near import batches, lexical_pairs, normalise, substring_pairs, trigrams
 from memkit.schemas import Ints, Mask, with_column
 from memkit.tables.owners import Owners, Scopes, numbered
 from memkit.text.chunk import without_text
@@ -120,7 +121,7 @@ def _compared(texts: pa.ChunkedArray) -> tuple[pa.LargeStringArray, Mask]:
     """Texts as they are compared, and whether each says something of its own."""
     parts, says = [pa.array([], pa.large_string())], list[bool]()
     for batch in pa.table({"text": texts}).to_batches(STEP):
-        some = normalise(batch["text"].to_pylist())
+        some = near.normalise(batch["text"].to_pylist())
         says += map(_says, some)
         parts.append(pa.array(some, pa.large_string()))
     return pa.concat_arrays(parts), np.array(says, bool)
@@ -139,13 +140,9 @@ def _says(text: str) -> bool:
 
 def find_pairs(nodes: Nodes, settings: Any, encoder: Any, vectors: Any) -> tuple[pa.Table, pa.Table]:
     """All pairs of nodes with their conflicts (columns a, b are nodes), and the same by id with equal texts."""
-    members = nodes.scopes.members
-    some = list(batches(pc.utf8_length(nodes.texts).to_numpy()[members], nodes.scopes.scopes))
-    families = _families(nodes, some)
-    candidates = _by_letters(nodes, some, families, settings.lexical_floor, settings.substring == "words")
-    if encoder is not None or vectors is not None:
-        candidates.append(("semantic", *_by_vectors(nodes, families, settings, encoder, vectors)))
-    table = pa.concat_tables([_of_nodes(nodes.scopes, *found) for found in candidates])
+    vectors = _vectors(nodes, settings, encoder, vectors)
+    found = [*_of_owners(nodes, settings, vectors), *_of_namesakes(nodes, settings, vectors)]
+    table = pa.concat_tables([_each_once(kind, [pairs for of, pairs in found if of == kind]) for kind in KINDS])
     synonyms = None if encoder is None else _synonyms(encoder)
     conflicts = Conflicts(settings.number_words, settings.date_words, settings.negations, synonyms)
     sides = (nodes.first[table[side].to_numpy()] for side in ("a", "b"))
@@ -153,79 +150,115 @@ def find_pairs(nodes: Nodes, settings: Any, encoder: Any, vectors: Any) -> tuple
     return agreed, pa.concat_tables([_exact(nodes), _repeated(nodes), agreed.drop_columns(["a", "b"])])
 
 
-def _of_nodes(scopes: Scopes, kind: str, a: Ints, b: Ints, similarity: Any) -> pa.Table:
-    """Pairs of members of scopes as pairs of nodes, each once."""
-    owned = scopes.owned[a] | scopes.owned[b]
-    a, b, similarity = scopes.members[a[owned]], scopes.members[b[owned]], similarity[owned]
+def _each_once(kind: str, found: list[Pairs]) -> pa.Table:
+    """The pairs of nodes of a kind, each once, however many scopes it was found in."""
+    none = np.empty(0, np.int64)
+    a, b, similarity = (np.concatenate(part) for part in zip((none, none, np.empty(0)), *found, strict=True))
     once = np.unique(np.stack([a, b]), axis=1, return_index=True)[1] if len(a) else a
-    return pa.table(
-        {
-            "kind": pa.array([kind] * len(once), pa.string()),
-            "a": a[once],
-            "b": b[once],
-            "similarity": similarity[once],
-        }
-    )
+    kinds = pa.array([kind] * len(once), pa.string())
+    return pa.table({"kind": kinds, "a": a[once], "b": b[once], "similarity": similarity[once]})
 
 
-def _families(nodes: Nodes, some: list[Ints]) -> Families:
-    """The templates among the members of scopes."""
-    members, scopes = nodes.scopes.members, nodes.scopes.scopes
-    is_member, gaps = np.zeros(len(members), bool), np.zeros(len(members), np.int64)
-    for batch in some:
+def _families(nodes: Nodes, rows: Ints) -> Families:
+    """The templates among some members of scopes; a scope is there as a whole."""
+    members, scopes = nodes.scopes.members[rows], nodes.scopes.scopes[rows]
+    families = Families.none(len(rows))
+    for batch in near.batches(_lengths(nodes)[members], scopes):
         texts = nodes.said.take(pa.array(nodes.first[members[batch]])).cast(pa.large_string()).combine_chunks()
         of_batch = Families.of(texts, scopes[batch])
-        is_member[batch], gaps[batch] = of_batch.is_member, of_batch.gaps
-    return Families(is_member, gaps)
+        families.is_member[batch], families.gaps[batch] = of_batch.is_member, of_batch.gaps
+    return families
 
 
-def _by_letters(nodes: Nodes, some: list[Ints], families: Families, floor: float, words: bool) -> list[tuple[Any, ...]]:
-    pairs_by_kind: list[tuple[Any, ...]] = [(kind, np.empty(0, int), np.empty(0, int), np.empty(0)) for kind in KINDS]
-    members, scopes = nodes.scopes.members, nodes.scopes.scopes
+def _lengths(nodes: Nodes) -> Ints:
+    lengths: Ints = pc.utf8_length(nodes.texts).to_numpy()
+    return lengths
+
+
+def _of_owners(nodes: Nodes, settings: Any, vectors: Any) -> Iterator[tuple[str, Pairs]]:
+    """By kind, the pairs within scopes whose texts all stand there."""
+    rows = nodes.scopes.own
+    members, scopes, families = nodes.scopes.members[rows], nodes.scopes.scopes[rows], _families(nodes, rows)
+    some = list(near.batches(_lengths(nodes)[members], scopes))
 
     def tasks() -> Iterator[tuple[Any, ...]]:
         for batch in some:
             # A text is read once, in however many scopes it lies.
             distinct, text = np.unique(members[batch], return_inverse=True)
             of_batch = Families(families.is_member[batch], families.gaps[batch])
-            yield nodes.texts.take(pa.array(distinct)), text.ravel(), scopes[batch], of_batch, floor, words
+            words = settings.substring == "words"
+            yield nodes.texts.take(pa.array(distinct)), text, scopes[batch], of_batch, settings.lexical_floor, words
 
     for batch, pairs in zip(some, results(_of_batch, tasks()), strict=True):
-        pairs_by_kind += [(kind, batch[a], batch[b], similarity) for kind, (a, b, similarity) in pairs]
-    return pairs_by_kind
+        yield from ((kind, (members[batch[a]], members[batch[b]], alike)) for kind, (a, b, alike) in pairs)
+    if vectors is not None:
+        found = near_pairs(vectors[members], float(settings.floor), scopes, families.may_pair)
+        a, b = members[found["i"].to_numpy()], members[found["j"].to_numpy()]
+        yield "semantic", (np.minimum(a, b), np.maximum(a, b), found["cosine"].to_numpy())
 
 
 def _of_batch(
     texts: pa.LargeStringArray, text: Ints, scopes: Ints, families: Families, floor: float, words: bool
 ) -> list[tuple[str, Any]]:
-    grams = trigrams(texts, scopes, text)
+    grams = near.trigrams(texts, scopes, text)
     return [
-        ("substring", substring_pairs(texts.take(pa.array(text)), scopes, grams, words, families)),
-        ("lexical", lexical_pairs(grams, floor, families)),
+        ("substring", near.substring_pairs(texts.take(pa.array(text)), scopes, grams, words, families)),
+        ("lexical", near.lexical_pairs(grams, floor, families)),
     ]
 
 
-def _by_vectors(nodes: Nodes, families: Families, settings: Any, encoder: Any, vectors: Any) -> tuple[Ints, Ints, Any]:
+def _of_namesakes(nodes: Nodes, settings: Any, vectors: Any) -> list[tuple[str, Pairs]]:
+    """By kind, the pairs of a text under a title and one that names it, compared once, whatever titles they name."""
+    met, members = nodes.scopes.met(), nodes.scopes.members
+    if not len(met[0]):
+        return []
+    n, floor = len(nodes.first), settings.lexical_floor
+    code = _codes(members[met[0]], members[met[1]], n)
+    low, high = np.divmod(np.unique(code), n)
+    found = list[tuple[str, Pairs]]()
+    for part in _in_parts(_lengths(nodes), low, high):
+        distinct, ends = np.unique(np.append(low[part], high[part]), return_inverse=True)
+        i, j = np.split(ends, 2)
+        texts = nodes.texts.take(pa.array(distinct))
+        grams, none = near.trigrams(texts, np.zeros(len(distinct), np.int64)), Families.none(len(distinct))
+        of_part = {
+            "substring": near.substrings_of(texts, grams, [(i, j), (j, i)], settings.substring == "words", none),
+            "lexical": near.lexical_of(grams, floor, near.likely(grams, floor, none, [(i, j)])),
+        }
+        found += ((kind, (distinct[a], distinct[b], alike)) for kind, (a, b, alike) in of_part.items())
+    if vectors is not None:
+        found.append(("semantic", near_of(vectors, low, high, float(settings.floor))))
+    # Only of scopes in which something was found are the templates asked for.
+    is_found = np.isin(code, np.concatenate([_codes(a, b, n) for _, (a, b, _) in found]))
+    left, right = (side[is_found] for side in met)
+    rows = np.flatnonzero(np.isin(nodes.scopes.scopes, nodes.scopes.scopes[left]))
+    may = _families(nodes, rows).may_pair(*(np.searchsorted(rows, side) for side in (left, right)))
+    agreed = code[is_found][may]
+    chosen = ((kind, pairs, np.isin(_codes(*pairs[:2], n), agreed)) for kind, pairs in found)
+    return [(kind, (a[kept], b[kept], alike[kept])) for kind, (a, b, alike), kept in chosen]
+
+
+def _codes(a: Ints, b: Ints, n: int) -> Ints:
+    """A number for each pair of `n` nodes, whichever comes first."""
+    codes: Ints = np.minimum(a, b) * n + np.maximum(a, b)
+    return codes
+
+
+def _vectors(nodes: Nodes, settings: Any, encoder: Any, vectors: Any) -> Any:
+    """The vectors of nodes, those given or the encoder's; None without either."""
+    if not len(nodes.first) or (encoder is None and vectors is None):
+        return None
     from memkit.index.cache import shared_cache
     from memkit.index.centre import Centring
     from memkit.index.encode import for_corpus
-    from memkit.index.pairs import near_pairs
 
     if vectors is None:
         # Both sides of a pair are alike, and encoders with two roles compare best as queries.
         texts = nodes.rows["text"].take(nodes.first).to_pylist()
-        vectors_of_nodes = shared_cache().encode(for_corpus(encoder, texts), texts, "query", keep=True)
+        vectors = shared_cache().encode(for_corpus(encoder, texts), texts, "query", keep=True)
     else:
-        vectors_of_nodes = np.asarray(vectors)[nodes.rows["row"].to_numpy()[nodes.first]]
-    if len(vectors_of_nodes) == 0:
-        return np.empty(0, int), np.empty(0, int), np.empty(0)
-    if settings.centre == "corpus":
-        vectors_of_nodes = Centring(mode="corpus").fit(vectors_of_nodes).transform(vectors_of_nodes)
-    members, scopes = nodes.scopes.members, nodes.scopes.scopes
-    pairs = near_pairs(vectors_of_nodes[members], float(settings.floor), scopes, families.may_pair)
-    i, j = pairs["i"].to_numpy(), pairs["j"].to_numpy()
-    is_ordered = members[i] < members[j]
-    return np.where(is_ordered, i, j), np.where(is_ordered, j, i), pairs["cosine"].to_numpy()
+        vectors = np.asarray(vectors)[nodes.rows["row"].to_numpy()[nodes.first]]
+    return Centring(mode="corpus").fit(vectors).transform(vectors) if settings.centre == "corpus" else vectors
 
 
 def _synonyms(encoder: Any) -> Synonyms | None:
@@ -258,21 +291,25 @@ def _described(nodes: Nodes, node_pairs: pa.Table, conflicts: Conflicts | None, 
 
 def _conflicting(texts: pa.ChunkedArray, conflicts: Conflicts, a: Ints, b: Ints) -> Mask:
     """What each pair of rows conflicts in; a pair is asked once, whatever found it, and few texts are read at once."""
-    once, found = np.unique(np.minimum(a, b) * len(texts) + np.maximum(a, b), return_inverse=True)
+    once, found = np.unique(_codes(a, b, len(texts)), return_inverse=True)
     low, high = np.divmod(once, max(1, len(texts)))
-    # What hangs together lies together, so that a text is seldom read for two parts.
-    order = np.lexsort((high, low, components(len(texts), low, high)[low]))
-    ends = np.stack([low[order], high[order]], axis=1).ravel()
-    first = np.unique(ends, return_index=True)[1]
-    new = np.zeros(len(ends), np.int64)
-    new[first] = pc.utf8_length(texts.take(pa.array(ends[first]))).to_numpy()
-    parts = np.cumsum(new)[1::2] // _LETTERS_AT_ONCE
     flags = np.zeros((len(once), len(FLAGS)), bool)
-    for some in bar("comparing pairs", np.split(order, np.flatnonzero(np.diff(parts)) + 1), leave=False):
+    for some in bar("comparing pairs", _in_parts(pc.utf8_length(texts).to_numpy(), low, high), leave=False):
         rows, sides = np.unique(np.append(low[some], high[some]), return_inverse=True)
         facts = conflicts.facts(texts.take(pa.array(rows)).to_pylist())
         flags[some] = conflicts.between(facts, *np.split(sides.ravel(), 2))
     return flags[found.ravel()]
+
+
+def _in_parts(lengths: Ints, low: Ints, high: Ints) -> list[Ints]:
+    """The places of pairs in parts whose texts are read at once; `lengths` are those of all texts."""
+    # What hangs together lies together, so that a text is seldom read for two parts.
+    order = np.lexsort((high, low, components(len(lengths), low, high)[low]))
+    ends = np.stack([low[order], high[order]], axis=1).ravel()
+    first = np.unique(ends, return_index=True)[1]
+    new = np.zeros(len(ends), np.int64)
+    new[first] = lengths[ends[first]]
+    return np.split(order, np.flatnonzero(np.diff(np.cumsum(new)[1::2] // _LETTERS_AT_ONCE)) + 1)
 
 
 def _exact(nodes: Nodes) -> pa.Table:
