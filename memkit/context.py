@@ -35,7 +35,7 @@ from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.display.views import IN_WORDS, names_in
 from memkit.documents import cite
 from memkit.errors import ParameterError, did_you_mean
-from memkit.formats.prompts import PROMPTS, Prompt
+from memkit.formats.format import PROMPTS, Prompt
 from memkit.schemas import kinds_where, result_schema
 from memkit.tables.age import expired_sql
 from memkit.text.secrets import mask

@@ -18,7 +18,7 @@ from memkit.documents import cite as cite
 from memkit.documents import index_policy as index_policy
 from memkit.documents import memory_v2_policy as memory_v2_policy
 from memkit.errors import ParameterError, did_you_mean
-from memkit.formats.prompts import PROMPTS
+from memkit.formats.format import PROMPTS
 from memkit.policy.base import policy_class
 from memkit.policy.pipeline import Pipeline
 from memkit.schemas import kinds_where

@@ -38,7 +38,7 @@ from memkit.formats.reader import Options, read, read_with
 from memkit.formats.registry import FORMATS
 from memkit.formats.rows import Row, first_words, slug_of
 from memkit.formats.spelling import end_of, end_text, plain, text_of, time_of
-from memkit.formats.syntax.write import block
+from memkit.formats.syntax.places import block
 from memkit.policy.admission import Admission
 from memkit.schemas import KINDS, WORDS, result_schema
 from memkit.tables.corpus import Corpus

@@ -28,8 +28,7 @@ from memkit.formats.rows import Row
 from memkit.formats.spelling import text_of
 from memkit.formats.syntax import front_matter
 from memkit.formats.syntax.json import Node, load_json
-from memkit.formats.syntax.places import Head, Splice, plain_lines, syntax_of
-from memkit.formats.syntax.write import pretty
+from memkit.formats.syntax.places import Head, Splice, plain_lines, pretty, syntax_of
 
 STEPS = ("users", "index", "records", "notes")
 _FOLDERS = {"answer": "answers", "draft": "drafts", "instruction": "instructions", "lesson": "lessons", "plan": "plans"}

@@ -22,7 +22,7 @@ from memkit.formats.facts import format_fact as format_fact
 from memkit.formats.facts import parse_fact as parse_fact
 from memkit.formats.format import Format as Format
 from memkit.formats.format import Owner as Owner
-from memkit.formats.prompts import Prompt as Prompt
+from memkit.formats.format import Prompt as Prompt
 from memkit.formats.records.adapters import Adapter as Adapter
 from memkit.formats.registry import known_formats as known_formats
 from memkit.formats.rules import Check as Check

@@ -45,5 +45,5 @@ from memkit.formats.syntax.places import Splice as Splice
 from memkit.formats.syntax.places import line_end as line_end
 from memkit.formats.syntax.places import lines_of as lines_of
 from memkit.formats.syntax.places import plain_lines as plain_lines
+from memkit.formats.syntax.places import quoted as quoted
 from memkit.formats.syntax.places import spliced as spliced
-from memkit.formats.syntax.write import quoted as quoted

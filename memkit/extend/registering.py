@@ -11,8 +11,7 @@ from memkit.base.plugins import FUNCTIONS, Plugins
 from memkit.change.draft import STORES, Operations
 from memkit.context import forget_prompt, register_prompt
 from memkit.errors import ParameterError
-from memkit.formats.format import Format
-from memkit.formats.prompts import Prompt
+from memkit.formats.format import Format, Prompt
 from memkit.formats.records.adapters import Adapter, forget_adapter, register_adapter
 from memkit.formats.registry import forget_format, register_format
 from memkit.formats.rules import CHECKS, Check

@@ -2,14 +2,14 @@
 
 In an archive or a backup, or as a copy beside its original, a memory is archived. The author's own word counts first.
 Entries of an index and facts of users have archives that are no such place, and logs stay what they are wherever they
-lie.
+lie. Names and places say what is old, a copy or a backup; `is_aside`, `without_mark` and `copied_from` know them.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from itertools import chain
 
 import pyarrow as pa
@@ -20,8 +20,85 @@ from memkit.formats.rows import Row, to_table
 from memkit.formats.spelling import STATUS as NAMES
 from memkit.formats.spelling import STATUS_FLAGS as FLAGS
 from memkit.formats.spelling import plain, status_in
-from memkit.formats.syntax.copies import MARKED, PLACE, copied_from
 from memkit.schemas import TABLES, is_verbatim, kinds_where, with_column
+
+ASIDE = (
+    *("archive", "archives", "archived", "attic", "backup", "backups", "bak", "bkp", "old", "copy", "copies", "trash"),
+    *("deleted", "recently deleted", "recycle bin", "архив", "архивы", "архивное", "архивные", "бэкап", "бэкапы"),
+    *("бекап", "резервная копия", "резервные копии", "копия", "копии", "корзина", "старое", "старые", "старый"),
+    *("удаленное", "удаленные"),
+)
+"""Words that name what is put aside, in lower case, е for ё: a folder of such a name, or a word beside a file's own."""
+CONFLICTS = ("conflict", "conflicts", "конфликт", "конфликты")
+"""Words beside a file's own name alone: a folder of them may be about conflicts."""
+
+
+def _any_of(words: Iterable[str]) -> str:
+    return "|".join(re.escape(word).replace(r"\ ", "[ ._-]") for word in words)
+
+
+_FOLDER, _WORD = _any_of(ASIDE), _any_of((*ASIDE, *CONFLICTS))
+PLACE = rf"(?i)(?:^|/)(?:\d{{1,4}})?[._$\s-]{{0,8}}(?:{_FOLDER})(?:[ _-]?\d{{4}})?[._\s-]{{0,8}}/"
+"""A folder of archives, backups or copies in a path, as an RE2 pattern; ё is written е."""
+_NUMBER = r"[ _][2-9]"
+# All repetitions are bounded: a name of one sign alone leaves nothing to come back to.
+_MARKS = (
+    r"\.sync-conflict-[\w-]{1,60}",
+    r"[ _.-]{0,3}\((?:\d{1,3}|[^()]{0,60}(?:conflict|conflicted|copy|копия|конфликт)[^()]{0,60})\)",
+    r"[ _.-]{1,3}_{0,3}BACKUP_{0,3}[\w.-]{0,60}",
+    rf"[ _.—-]{{1,3}}(?:{_WORD})(?:[ _-]{{0,3}}[\d-]{{1,20}})?",
+    r"~",
+)
+_AFTER = "|".join(_MARKS)
+_BEFORE = rf"(?:{_WORD})[ _.-]{{1,3}}(?:of[ _]|[—-][ _])?|_{{0,3}}BACKUP_{{1,3}}"
+MARKED = rf"(?i)^(?:.*/)?(?:(?:{_BEFORE})[^/]+|[^/]+?(?:{_AFTER}|{_NUMBER}))(?:\.[A-Za-z]{{1,8}}(?:\.bak)?)?$|\.bak$"
+"""The path of a file whose name says that it is a copy, as an RE2 pattern; ё is written е."""
+_MARK = re.compile(rf"^(?:{_BEFORE})(?=\w)|(?:{_AFTER}){{1,3}}$", re.IGNORECASE)
+_NUMBERED = re.compile(rf"{_NUMBER}$")
+
+
+def without_mark(stem: str) -> str:
+    """The name of a file, without its ending, as it was before it was copied; ё is written е.
+
+    >>> [without_mark(stem) for stem in ("заметка (1)", "note copy", "plan.sync-conflict-20260102-AB", "tea", "part 2")]
+    ['заметка', 'note', 'plan', 'tea', 'part 2']
+    """
+    plain = stem.replace("Ё", "Е").replace("ё", "е")
+    return _MARK.sub("", plain).strip(" ._—-") or plain
+
+
+def copied_from(path: str) -> str | None:
+    """The path of the file beside it that a file is a copy of by its name; None where its name says nothing of that.
+
+    A lone digit at the end says nothing: a second meeting is no copy of the first.
+
+    >>> [copied_from(path) for path in ("a/чай (1).md", "a/чай — копия.md", "tea.md", "tea 2.md")]
+    ['a/чай.md', 'a/чай.md', None, None]
+    """
+    folder, slash, name = path.rpartition("/")
+    stem, dot, ending = name.rpartition(".")
+    original = _MARK.sub("", stem).strip(" ._—-")
+    return f"{folder}{slash}{original}{dot}{ending}" if original and original != stem else None
+
+
+def without_number(stem: str) -> str:
+    """The name of a file without a lone digit at its end, which marks a copy where a file of that name exists.
+
+    >>> without_number("note 2"), without_number("2026 10"), without_number("note-2")
+    ('note', '2026 10', 'note-2')
+    """
+    return _NUMBERED.sub("", stem)
+
+
+def is_aside(path: str) -> bool:
+    """Whether a path lies below a folder, or under a name, of an archive, a backup or a copy.
+
+    >>> [is_aside(path) for path in ("archive/Проект/чай.md", "Проект/чай.md", "чай (1).md", "old tea/чай.md")]
+    [True, False, True, False]
+    """
+    plain = path.replace("Ё", "Е").replace("ё", "е")
+    return bool(re.search(PLACE, plain) or re.search(MARKED, plain))
+
 
 STATUS = "archived"
 _EXEMPT = ("facts", "index_tree", "records")
@@ -29,8 +106,8 @@ _EXEMPT = ("facts", "index_tree", "records")
 _IN_EXTRA = ("notes",)
 """Formats whose front matter stands in ``extra`` where no column is declared for it, as their batches need it to."""
 _SAYS_STATUS = rf'(?i)"(?:{"|".join((*NAMES, *FLAGS))})"'
-_FOLDER = re.compile(PLACE)
-_WORD = re.compile(r"\w+")
+_OLD_FOLDER = re.compile(PLACE)
+_ANY_WORD = re.compile(r"\w+")
 _SHARE = 0.5
 """Such a share of its words a copy has from its original: a page on backups of X is none of the page on X."""
 
@@ -80,7 +157,7 @@ def _with_said(memories: pa.Table) -> pa.Table:
 def _folders(paths: Collection[str]) -> set[str]:
     """The folders of old files above some files."""
     plain = (path.replace("Ё", "Е").replace("ё", "е") for path in paths)
-    return {text[: match.end()] for text in plain for match in _FOLDER.finditer(text)}
+    return {text[: match.end()] for text in plain for match in _OLD_FOLDER.finditer(text)}
 
 
 def _copies(memories: pa.Table, marked: list[str], paths: Collection[str]) -> list[str]:
@@ -93,7 +170,7 @@ def _copies(memories: pa.Table, marked: list[str], paths: Collection[str]) -> li
     words: dict[str, set[str]] = {}
     held = memories.select(["path", "text"]).filter(pc.is_in(memories["path"], value_set=wanted))
     for row in held.to_pylist():
-        words.setdefault(row["path"], set()).update(_WORD.findall((row["text"] or "").casefold()))
+        words.setdefault(row["path"], set()).update(_ANY_WORD.findall((row["text"] or "").casefold()))
     return [
         path for path, original in originals.items() if len(words[path] & words[original]) >= _SHARE * len(words[path])
     ]

@@ -2,6 +2,7 @@
 
 It also says whose fact a memory is: the store that holds it, and what it is about. Two texts are duplicates only where
 they have one owner: the same user, store and subject. `memkit.tables.owners` compares owners by these declarations.
+A `Prompt` declares what a host shows its agent of the memories, beside the blocks that `ContextBuilder` fills.
 """
 
 from __future__ import annotations
@@ -10,11 +11,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, tzinfo
 from functools import cached_property
+from importlib.metadata import EntryPoint
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from memkit.base import hashes
+from memkit.base.params import Param
+from memkit.base.plugins import Plugins
+from memkit.errors import ParameterError
 from memkit.formats.disk.source import Source
 from memkit.formats.faults import Rule, Tests, tests_of
 from memkit.formats.rows import Rows, Tables
@@ -367,3 +372,40 @@ class Format:
     def may_read(self, file: File) -> bool:
         """Whether ``read(format=...)`` can force it on `file`."""
         return file.has_ending(self.endings) or self.claims_file(file)
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """How a host shows memories of its layout, as ``ContextBuilder(host=name)`` does then.
+
+    Attributes
+    ----------
+    name : str
+        The layout, and the value of ``host``.
+    about : str
+        What is shown, within a sentence.
+    show : callable or str
+        ``show(corpus, rows, moment, **params) -> Context``; `rows` are the memories of the layout, in order. As
+        ``"module:function"`` it is imported when a prompt is shown.
+    params : dict of str to Param
+        Its parameters, which are `ContextBuilder`'s then.
+    """
+
+    name: str
+    about: str
+    show: Callable[..., Any] | str
+    params: Mapping[str, Param] = field(default_factory=dict)
+
+    def shown(self, *given: Any, **params: Any) -> Any:
+        """What `show` returns."""
+        show = EntryPoint(self.name, self.show, PROMPTS.group).load() if isinstance(self.show, str) else self.show
+        return show(*given, **params)
+
+
+def _checked(name: str, prompt: Any) -> Prompt:
+    if not isinstance(prompt, Prompt) or prompt.name != name:
+        raise ParameterError(f"expected a memkit.extend.Prompt with the name {name!r}. Got {prompt!r:.80}.")
+    return prompt
+
+
+PROMPTS = Plugins("memkit.prompts", _checked)

@@ -18,7 +18,7 @@ from memkit.base.params import AsOf, Moment, as_of_time, estimator, param
 from memkit.documents import cite
 from memkit.formats.spelling import loose_words, text_of
 from memkit.formats.syntax import front_matter
-from memkit.formats.syntax.write import scalar
+from memkit.formats.syntax.places import scalar
 from memkit.policy.base import VERDICT, Policy, needed, only_kept
 from memkit.schemas import TABLES, column, table
 from memkit.tables.corpus import Corpus

@@ -20,10 +20,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from memkit.formats.finished import is_aside, without_mark, without_number
 from memkit.formats.format import NONE, PAGE, UNDIVIDED, Owner
 from memkit.formats.linked.page import comparable
 from memkit.formats.registry import owner_of
-from memkit.formats.syntax.copies import is_aside, without_mark, without_number
 from memkit.schemas import Ints, Mask, kinds_where
 from memkit.text.function_words import FUNCTION_WORDS
 from memkit.text.letters import folded

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pytest
 
 import memkit as mk
-from memkit.formats.records.prose import LEAST_SHARE, LONG, longest_in
+from memkit.formats.records.unknown import LEAST_SHARE, LONG, longest_in
 from memkit.tables.samples import write_files
 from tests.test_growth import assert_grows_linearly
 

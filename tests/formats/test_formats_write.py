@@ -17,8 +17,7 @@ from memkit.formats.index_tree.index import format_branch, format_root
 from memkit.formats.notes.format import format_note, parse_note
 from memkit.formats.records.write import checked_record, with_records
 from memkit.formats.syntax import front_matter
-from memkit.formats.syntax.places import Head, Yaml, spliced
-from memkit.formats.syntax.write import block, pretty, scalar
+from memkit.formats.syntax.places import Head, Yaml, block, pretty, scalar, spliced
 
 
 def a_file(record: dict[str, Any], ending: str = ".json") -> str:

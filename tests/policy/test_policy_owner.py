@@ -12,8 +12,8 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 import memkit as mk
+from memkit.formats.finished import is_aside
 from memkit.formats.registry import FORMATS
-from memkit.formats.syntax.copies import is_aside
 from memkit.tables.owners import _joined
 
 FACT = "работает удалённо по пятницам"

@@ -22,7 +22,7 @@ from memkit.formats.rows import Row, Rows, extra_of
 from memkit.formats.spelling import integer_of, loose_words, text_of
 from memkit.formats.syntax import front_matter
 from memkit.formats.syntax.json import Node
-from memkit.formats.syntax.write import pretty
+from memkit.formats.syntax.places import pretty
 
 
 @dataclass(frozen=True)

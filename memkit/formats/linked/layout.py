@@ -25,7 +25,7 @@ from memkit.formats.linked.relations import OTHER_FILES, relate
 from memkit.formats.notes import format as notes
 from memkit.formats.rows import Rows
 from memkit.formats.spelling import DESCRIPTIONS, TAGS, plain
-from memkit.formats.syntax.write import UUID
+from memkit.formats.syntax.places import UUID
 from memkit.formats.workspace import OF_DATES
 
 SAMPLE = 24

@@ -14,14 +14,17 @@ from memkit.formats.fields import TIME
 from memkit.formats.format import File, Format, Owner
 from memkit.formats.records.adapters import CURRENT, adapt, major_of, shape_of
 from memkit.formats.records.kinds import RECORD_KINDS, RULES, Record, RecordKind, check
-from memkit.formats.records.prose import Prose, longest_in, records_of, sets_up
 from memkit.formats.records.unknown import (
     MAX_BYTES,
+    Prose,
     add_row,
     is_transcript,
     is_turn,
+    longest_in,
     name_of_text,
+    records_of,
     said_in,
+    sets_up,
     unlisted,
     unread,
 )

@@ -17,8 +17,7 @@ from memkit.formats.records.format import WRAPPERS, kind_of
 from memkit.formats.records.kinds import RECORD_KINDS, WITHIN
 from memkit.formats.syntax import yaml as reader
 from memkit.formats.syntax.json import LINES, StructureError, load_json
-from memkit.formats.syntax.places import Json, Splice, line_end, refuse_anchors, spliced
-from memkit.formats.syntax.write import block, flow, items, pretty
+from memkit.formats.syntax.places import Json, Splice, block, flow, items, line_end, pretty, refuse_anchors, spliced
 
 _ELSEWHERE = "A file of one record stays that; without a path a record gets a file of its own."
 

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from memkit.base.duck import literal, rows_of
-from memkit.formats.syntax.copies import MARKED, PLACE
+from memkit.formats.finished import MARKED, PLACE
 from memkit.schemas import Floats, Ints, tuples_of
 
 if TYPE_CHECKING:

@@ -65,7 +65,7 @@ class Deduplicator(Policy):
     survivor), ``because`` (string, why that one stays), ``similarity`` (float64, 0 to 1, with the survivor) and
     ``cluster`` (string, least memory_id of the cluster; null outside of one). Where the survivor rule does not decide,
     that one stays to which a page or an index links, then the one that is no copy by its name and lies in no archive or
-    backup (`memkit.formats.syntax.copies`), then the one whose subject the text names, then the shorter path, then the
+    backup (`memkit.formats.finished`), then the one whose subject the text names, then the shorter path, then the
     least id. A memory without a date is taken to be as old as the one that the rule prefers. Every refused row forms a
     pair with its survivor. A chain A~B~C in which A and C are not a pair is not merged, but listed in ``chains_`` (see
     `memkit.policy.dedup.clusters.settle`). So a second run over the survivors finds nothing, as long as texts keep
