@@ -80,12 +80,12 @@ DOCUMENTS: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {
 def read_tests(file: str) -> list[tuple[str, str]]:
     """The docstring and the source, decorators included, of every test of a file."""
     text = (TESTS / file).read_text("utf-8")
-    tests = []
+    lines, tests = text.splitlines(), []
     for node in ast.parse(text).body:
         if isinstance(node, ast.FunctionDef):
-            above = [ast.get_source_segment(text, part) or "" for part in node.decorator_list]
-            source = "\n".join([*above, ast.get_source_segment(text, node) or ""])
-            tests.append(((ast.get_docstring(node) or "").lower().replace("sections", "section"), source))
+            begins = min(part.lineno for part in [node, *node.decorator_list]) - 1
+            says = (ast.get_docstring(node) or "").lower().replace("sections", "section")
+            tests.append((says, "\n".join(lines[begins : node.end_lineno])))
     return tests
 
 
