@@ -130,6 +130,7 @@ def test_a_gain_of_one_user_alone(search: mk.Retriever, queries: int) -> None:
     alone = Truth(search, gains)
     assert alone.size < 0.5
     assert alone.words() == (OPEN, OPEN)
+    assert alone.compared().details["better"][0].as_py() == queries
 
 
 @pytest.mark.parametrize("share", [1.0, 0.5])
@@ -142,6 +143,8 @@ def test_two_large_users_that_disagree(search: mk.Retriever, share: float) -> No
     apart = Truth(search, gains, users)
     row = apart.compared().details.to_pylist()[0]
     assert row["per_query"] == pytest.approx(share * 20 / N)
+    assert row["n_units"] == 22
+    assert row["per_unit"] == pytest.approx(share * (50 / 60 - 30 / 50) / 22)
     assert (row["estimate"], apart.words()) == ("per user_id", (OPEN, OPEN))
 
 
@@ -174,8 +177,12 @@ def test_a_loss_that_unjudged_hits_could_undo(search: mk.Retriever, counts: tupl
     assert truth.words(unjudged_hits="irrelevant") == (unbounded, unbounded)
     assert truth.words() == (OPEN, OPEN)
     if unbounded == "worse":
-        for to_judge in (truth.compared().to_judge, truth.tuned().to_judge_):
+        tuned = truth.tuned()
+        for to_judge in (truth.compared().to_judge, tuned.to_judge_):
             assert {name[0] for name in to_judge["memory_id"].to_pylist()} == {"b"}
+            assert 0 < to_judge.num_rows <= sum(counts)
+        first = f"{tuned.to_judge_.num_rows} unjudged hits could change the verdict: judge these first"
+        assert tuned.verdict_.reason == first
 
 
 @pytest.mark.parametrize("queries", [60, 6])
@@ -229,6 +236,7 @@ def test_recency_that_helped_until_lately(aging: mk.Retriever, old: int, word: s
     assert tuned.expected_gain_ > 0.9  # as far as the past can tell
     assert (tuned.verdict_.word, tuned.verdict_.tested_on) == (word, "later queries")
     assert tuned.chosen_params_["decay"] == "none"
+    assert "on the later queries" in str(tuned)
     recent = aging.with_params(decay="half_life", decay_days=60)
     late = {name: values[120:] for name, values in queries.items()}
     comparison = mk.compare(aging, recent, late, qrels, "hit@1")
