@@ -29,6 +29,7 @@ def test_every_column_says_what_it_means(name: str) -> None:
     schema = {**TABLES, "chunks": CHUNKS}[name]
     assert len(set(schema.names)) == len(schema.names)
     for field in schema:
+        assert field.metadata, field.name
         meaning = (field.metadata or {}).get(b"meaning", b"").decode()
         assert meaning or field.name in ("created_at", "updated_at", "last_used_at", "timestamp"), field.name
 

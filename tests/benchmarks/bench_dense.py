@@ -1,6 +1,6 @@
-"""The dense arm by size, and near pairs beside SemHash; prints tables with the date and the machine.
+"""The dense arm by size; prints a table with the date and the machine.
 
-    python tests/benchmarks/bench_dense.py --sizes 10000 100000 --dim 256 --pairs 20000 100000
+    python tests/benchmarks/bench_dense.py --sizes 10000 100000 --dim 256
 
 Vectors are generated: topics with a falling spectrum, as those of text encoders have, and a tenth of noisy copies.
 """
@@ -21,7 +21,6 @@ import pyarrow as pa
 
 from memkit.index.dense import Dense
 from memkit.index.encoders.base import unit_rows
-from memkit.index.pairs import near_pairs
 
 
 def vectors(n: int, dim: int, seed: int = 0) -> np.ndarray:
@@ -71,51 +70,11 @@ def search(n: int, dim: int, n_queries: int = 200, k: int = 10) -> None:
         )
 
 
-def pairs(n: int, dim: int, threshold: float) -> None:
-    """`near_pairs` beside SemHash's exact and approximate backends on the same vectors."""
-    from semhash import SemHash
-    from vicinity import Backend
-
-    rows = vectors(n, dim)
-    records = [str(i) for i in range(n)]
-    ours, table = timed(lambda: near_pairs(rows, threshold))
-    mine = set(zip(table["i"].to_pylist(), table["j"].to_pylist(), strict=True))
-    line(n, dim, "memkit near_pairs", ours, len(mine), 1.0, "")
-    for name, backend in (("SemHash exact", Backend.BASIC), ("SemHash approximate", Backend.USEARCH)):
-
-        def run(backend: Any = backend) -> Any:
-            index = SemHash.from_embeddings(rows, records, model=None, ann_backend=backend)
-            return index.index.query_threshold(index.index.vectors, threshold=threshold)
-
-        seconds, neighbours = timed(run)
-        theirs = {(i, int(j)) for i, (ids, _) in enumerate(neighbours) for j in ids if i < j}
-        theirs |= {(int(j), i) for i, (ids, _) in enumerate(neighbours) for j in ids if j < i}
-        recall = len(theirs & mine) / max(1, len(mine))
-        line(
-            n, dim, name, seconds, len(theirs), recall, f"{len(theirs - mine)} not ours, {seconds / ours:.1f}x our time"
-        )
-
-
-def line(n: int, dim: int, name: str, seconds: float, count: int, recall: float, note: str) -> None:
-    """One row of the pairs table."""
-    print(f"{n:>9,} {dim:>4} {name:<20} {seconds:>9.2f} {count:>10,} {recall:>8.4f}  {note}")
-
-
-def groups(n_groups: int, size: int, dim: int) -> None:
-    """Many small groups: one call."""
-    rows = np.random.default_rng(0).standard_normal((n_groups * size, dim), dtype=np.float32)
-    seconds, table = timed(lambda: near_pairs(rows, 0.9, np.arange(n_groups * size) % n_groups))
-    print(f"{n_groups:,} groups of {size}, dim {dim}: {seconds:.2f} s, {table.num_rows:,} pairs")
-
-
 def main() -> None:
-    """Read the sizes and print the tables."""
+    """Read the sizes and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sizes", type=int, nargs="*", default=[10_000, 50_000, 100_000])
-    parser.add_argument("--pairs", type=int, nargs="*", default=[20_000, 100_000])
-    parser.add_argument("--groups", type=int, default=10_000)
     parser.add_argument("--dim", type=int, default=256)
-    parser.add_argument("--threshold", type=float, default=0.9)
     options = parser.parse_args()
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else float("nan")
     print(f"{datetime.now(UTC):%Y-%m-%d} {platform.machine()}, {os.cpu_count()} cores, load {load:.1f}")
@@ -123,15 +82,9 @@ def main() -> None:
     print("     rows  dim index     build s  single ms   batch ms  rare user ms  recall@10  bytes/chunk")
     for n in options.sizes:
         search(n, options.dim)
-    print("\n     rows  dim near pairs          seconds      pairs   recall")
-    for n in options.pairs:
-        pairs(n, options.dim, options.threshold)
-    if options.groups:
-        print()
-        groups(options.groups, 100, options.dim)
 
 
-TINY = "--sizes 200 --pairs 200 --groups 20 --dim 8"
+TINY = "--sizes 200 --dim 8"
 
 
 if __name__ == "__main__":

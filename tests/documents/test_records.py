@@ -313,18 +313,6 @@ def test_a_fact_is_corrected_under_its_id(document: ModuleType, tmp_path: Path) 
     assert tree(root) == before
 
 
-def test_one_panel_shows_confidence_success_and_age(document: ModuleType, tmp_path: Path) -> None:
-    """Sections 2.1 and 2.3; a wisdom fact has no date, which the panel says where it shows ages."""
-    mk.store(tmp_path).records.put([document.PATHWAY, document.KNOWN])
-    panel = mk.panels.records(mk.read(tmp_path), as_of="2025-01-15T10:15:30Z")
-    assert panel.result["confidence"].to_pylist() == [document.KNOWN["confidence"]]
-    panel.set(show="success_rate")
-    assert panel.result["success_rate"].to_pylist() == [document.PATHWAY["usage_stats"]["success_rate"]]
-    panel.set(show="age")
-    assert panel.result["idle_days"].to_pylist() == [1]
-    assert "1 wisdom fact without an age, as its format has no date" in panel.view.summary
-
-
 def test_a_broken_line_of_the_journal_of_migrations_is_a_row(tmp_path: Path) -> None:
     step = {"record": "w", "from": "0.9.0", "to": "1.0.0", "time": "2025-01-14T10:15:30Z", "reason": "x"}
     journal = "".join(f"{line}\n" for line in (json.dumps(step), '{"record": "w", "fro', json.dumps({"record": "w"})))

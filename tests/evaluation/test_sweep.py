@@ -356,7 +356,7 @@ def test_a_distribution_needs_a_number_of_settings() -> None:
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_settings_of_everything_at_once_score_as_each_alone_does(seed: int) -> None:
-    """`Question.with_params` equals a search, by its own test; tests/audit has users, days, and thousands."""
+    """`Question.with_params` equals a search, by its own test; the next test has users, days, and hundreds."""
     rng = np.random.default_rng(seed)
     corpus = drawn_corpus(seed + 7, 40)
     search = mk.Retriever(encoder="hash", index=mk.Index(chunk_tokens=8, overlap_tokens=0), pool=30).fit(corpus)
@@ -380,6 +380,31 @@ def test_settings_of_everything_at_once_score_as_each_alone_does(seed: int) -> N
         run = Judged.from_hits(hits_table(asked_by_scope[key].with_params(**one)), task.labels, 100)
         for metric in metrics:
             np.testing.assert_array_equal(swept.matrix(metric.name)[i], metric(run), err_msg=f"{metric.name} {one}")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(4))
+def test_hundreds_of_settings_over_users_days_and_hidden_fields_score_as_evaluate_does(seed: int) -> None:
+    metrics = ["ndcg@5", "ndcg", "recall@3", "precision@2", "mrr", "map", "hit@1", "judged@4", "stale@4"]
+    rng = np.random.default_rng(seed)
+    corpus = drawn_corpus(seed, int(rng.integers(5, 150)))
+    index = mk.Index(chunk_tokens=8, overlap_tokens=0)
+    search = mk.Retriever(encoder="hash", index=index, pool=20, expired="hide").fit(corpus)
+    queries, qrels = drawn_labels(seed + 1, corpus)
+    days = rng.integers(-99, 200, len(qrels))
+    qrels = qrels.assign(valid_to=[DAY - timedelta(days=int(day)) if day < 60 else None for day in days])
+    grid = [{name: [value] for name, value in one.items()} for one in drawn_settings(rng, 200)]
+    swept = mk.sweep(search, queries, qrels, grid, metrics, as_of=DAY)
+    for i, setting in enumerate(swept.settings):
+        one, n_with_hits = search.with_params(**setting), swept.table["n_with_hits"][i].as_py()
+        if not n_with_hits:
+            with pytest.raises(mk.MemkitError, match="no score of 0"):
+                mk.evaluate(one, queries, qrels, metrics, as_of=DAY)
+            continue
+        alone = mk.evaluate(one, queries, qrels, metrics, as_of=DAY)
+        assert n_with_hits == alone.table["n_with_hits"][0].as_py(), setting
+        for metric in metrics:
+            np.testing.assert_array_equal(swept.matrix(metric)[i], alone.per_query[metric].to_numpy(), str(setting))
 
 
 def test_every_mixture_of_the_arms_scores_as_its_own_search_does(search_and_labels: Any) -> None:

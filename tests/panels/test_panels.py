@@ -1123,6 +1123,7 @@ def test_the_panel_of_records_shows_confidence_success_and_age(tmp_path: Path) -
         panel.set(forward=forward, days=days)
         assert panel.result.select(["idle_days", "stale"]).to_pylist() == [{"idle_days": 30 + forward, "stale": stale}]
         assert f"{int(stale)} stale on" in panel.view.summary
+        assert "1 wisdom fact without an age, as its format has no date" in panel.view.summary
         assert run(panel, corpus=corpus).equals(panel.result)
     assert all(set(edge) == {255} for edge in _edges(panel.picture))
     for show, words in (("confidence", "wisdom facts"), ("success_rate", "pathways"), ("age", "pathways")):
