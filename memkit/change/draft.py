@@ -215,17 +215,9 @@ class Draft:
             self._ordinals[path] = {row["memory_id"]: position for position, row in enumerate(rows)}
         return self._ordinals[path][memory_id]
 
-    def entries_of(self, memory_id: str) -> list[Row]:
-        """The index entries of a memory."""
-        return self._entries["memory_id"].get(memory_id, [])
-
-    def entries_in(self, index: str) -> list[Row]:
-        """The entries of one index, in order."""
-        return self._entries["index_path"].get(index, [])
-
-    def entries_for(self, path: str) -> list[Row]:
-        """The entries that name a file."""
-        return self._entries["path"].get(path, [])
+    def entries(self, column: str, value: str) -> list[Row]:
+        """The index entries in order of which this is the ``memory_id``, the ``index_path`` or the ``path``."""
+        return self._entries[column].get(value, [])
 
     @cached_property
     def _entries(self) -> dict[str, dict[str, list[Row]]]:

@@ -40,31 +40,6 @@ from memkit.tables.sandbox import Sandbox, parse_select
 from memkit.text.secrets import mask
 
 
-class Removals:
-    """Counts the memories of a folder, and finds those that a change removes.
-
-    Parameters
-    ----------
-    root : Path
-        The folder.
-    reading : Reading, optional
-        The folder as it was read; None reads it on demand.
-    """
-
-    def __init__(self, root: Path, reading: Reading | None = None) -> None:
-        self.root, self.reading = root, reading
-
-    def lost(self, before: Mapping[str, bytes | None], after: Mapping[str, bytes | None]) -> list[str]:
-        """The ids of the memories that are removed when files change from `before` to `after`."""
-        root, options = (self.reading.root, self.reading.options) if self.reading else (self.root, Options())
-        return lost(*reader.memories_of(root, options, before, after))
-
-    def memories(self) -> int:
-        """The number of memories in the folder."""
-        self.reading = self.reading or reader.read(self.root, Options())
-        return int(self.reading.tables["memories"].num_rows)
-
-
 def lost(before: pa.Table, after: pa.Table) -> list[str]:
     """The ids of the memories of which less than half is left, in their replacement or else line by line.
 
@@ -256,7 +231,7 @@ class Edits(Tabular):
         reading: Reading | None = None,
     ) -> None:
         self.root, self.about = root, dict(about or {})
-        self._disk, self._removals = Disk(root), Removals(root, reading)
+        self._disk, self._reading = Disk(root), reading
         columns = ({name: row.get(name) for name in EDITS.names} for row in rows)
         checked = (_checked_row(row, f"a plan, row {number}") for number, row in enumerate(columns, 1))
         self._rows: list[Row] = [row for row in checked if not row["derived"]]
@@ -415,7 +390,7 @@ class Edits(Tabular):
                 f'filter: it parts rows that belong together ({min(split_groups)}). Ask for "together".'
             )
         kept_rows = [row for number, row in enumerate(rows, 1) if number in chosen]
-        return Edits(self.root, kept_rows, self.refused.to_pylist(), self.about, self._removals.reading)
+        return Edits(self.root, kept_rows, self.refused.to_pylist(), self.about, self._reading)
 
     def removed(self) -> list[str]:
         """The ids of the memories that the change removes, computed from the files before and after, not from the rows.
@@ -431,9 +406,11 @@ class Edits(Tabular):
 
     @cached_property
     def _removed(self) -> list[str]:
-        changes = self.changes()
+        if not (changes := self.changes()):
+            return []
+        root, options = (self._reading.root, self._reading.options) if self._reading else (self.root, Options())
         before, after = ({change.path: getattr(change, side) for change in changes} for side in ("before", "after"))
-        return self._removals.lost(before, after) if changes else []
+        return lost(*reader.memories_of(root, options, before, after))
 
     def apply(self, force: bool = False) -> pa.Table:
         """Apply all rows or none, in one step that `memkit.undo` takes back.
@@ -459,11 +436,11 @@ class Edits(Tabular):
         """
         if not self.changes():
             return report_of(Record(0, ()))
-        gone = 0 if force else len(self._removed)
-        if gone and gone > MOST_REMOVED * (memories := self._removals.memories()):
-            raise ChangeRefusedError(
-                f"{gone} of {memories} memories would be removed, more than {MOST_REMOVED:.0%}. force=True allows it."
-            )
+        if gone := 0 if force else len(self._removed):
+            memories = (self._reading or reader.read(self.root, Options())).tables["memories"].num_rows
+            if gone > MOST_REMOVED * memories:
+                message = f"{gone} of {memories} memories would be removed, more than {MOST_REMOVED:.0%}"
+                raise ChangeRefusedError(f"{message}. force=True allows it.")
         with opened(self.root) as journal:
             return self.apply_with(journal)
 
@@ -591,10 +568,9 @@ def _checked_row(row: Row, where: str) -> Row:
     op, path = row["op"], row["path"]
     if op not in OPS:
         raise FormatError(f"{where}: 'op' must be one of {', '.join(OPS)}. Got {op!r:.80}.", field="op")
-    for name, is_valid, expected in _EXPECTED[op]:
-        if not is_valid(row):
-            value_given = row.get(name)
-            raise FormatError(f"{where}: to {op} {path!r:.200}, '{name}' must be {expected}. Got {value_given!r:.80}.")
+    for name, expected in _EXPECTED[op].items():
+        if not _HOLDS[expected](row[name]):
+            raise FormatError(f"{where}: to {op} {path!r:.200}, '{name}' must be {expected}. Got {row[name]!r:.80}.")
     check_names(row)
     return row
 
@@ -619,21 +595,19 @@ def _is_one(value: object, kind: type) -> bool:
     return isinstance(value, kind)
 
 
-def _is_null(name: str) -> tuple[str, Callable[[Row], bool], str]:
-    return name, lambda row: row.get(name) is None, "null"
-
-
-def _is_given(name: str) -> tuple[str, Callable[[Row], bool], str]:
-    return name, lambda row: row.get(name) is not None, "given"
-
-
-_EXPECTED: dict[str, tuple[tuple[str, Callable[[Row], bool], str], ...]] = {
-    "create": (_is_null("to"), _is_null("at"), _is_null("sha256"), _is_given("after")),
-    "update": (_is_null("to"), _is_given("sha256"), _is_given("after")),
-    "delete": (_is_null("to"), _is_given("sha256"), ("after", lambda row: not row.get("after"), "empty or null")),
-    "move": (_is_given("to"), _is_null("at"), _is_given("sha256"), _is_null("after")),
+_NULL, _GIVEN, _EMPTY = "null", "given", "empty or null"
+_HOLDS: dict[str, Callable[[Any], bool]] = {
+    _NULL: lambda value: value is None,
+    _GIVEN: lambda value: value is not None,
+    _EMPTY: lambda value: not value,
 }
-"""The required columns of each operation: name, check, and the expected value in words."""
+_EXPECTED = {
+    "create": {"to": _NULL, "at": _NULL, "sha256": _NULL, "after": _GIVEN},
+    "update": {"to": _NULL, "sha256": _GIVEN, "after": _GIVEN},
+    "delete": {"to": _NULL, "sha256": _GIVEN, "after": _EMPTY},
+    "move": {"to": _GIVEN, "at": _NULL, "sha256": _GIVEN, "after": _NULL},
+}
+"""What the columns of each operation must be."""
 
 
 def _checked_splices(path: str, text: str, splices: list[Splice]) -> list[Splice]:

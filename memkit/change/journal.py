@@ -287,7 +287,7 @@ class Journal:
         for name in names:
             self.disk.remove(f"{JOURNAL}/{name}")
         aside = [f"{ASIDE}/{name}" for name in self.disk.names(ASIDE)]
-        for path in filter(self._is_file, aside):
+        for path in (path for path in aside if self._is(stat.S_ISREG, path)):
             self._unstage(self._readable(path))
             self.disk.remove(path)
         self.disk.sync_folder(JOURNAL)
@@ -460,7 +460,7 @@ class Journal:
     def _unstage(self, record: Record) -> None:
         """Remove the staged contents of a change, and its new folders where they are empty."""
         for file in record.files:
-            if file.staged and self._is_file(file.staged):
+            if file.staged and self._is(stat.S_ISREG, file.staged):
                 self.disk.remove(file.staged)
         self._drop(reversed(record.made))
 
@@ -499,10 +499,10 @@ class Journal:
                 self.disk.remove(file.path)
                 return ""
         elif current == file.after:
-            if file.staged and self._is_file(file.staged):
+            if file.staged and self._is(stat.S_ISREG, file.staged):
                 self.disk.remove(file.staged)
             return ""
-        if file.staged and self._is_file(file.staged):
+        if file.staged and self._is(stat.S_ISREG, file.staged):
             self._put_aside(file.staged)
             return f"{file.path}: {_CHANGED} What was to be written is in {ASIDE}."
         return f"{file.path}: {_CHANGED}"
@@ -515,18 +515,11 @@ class Journal:
             return "no file"
         return None if data is None else hash_of(data)
 
-    def _is_file(self, path: str) -> bool:
-        """Whether a regular file exists, not behind a link."""
+    def _is(self, kind: Callable[[int], bool], path: str) -> bool:
+        """Whether something of this kind, by its mode, exists, and not behind a link."""
         with suppress(ChangeRefusedError):
             status = self.disk.status(path)
-            return status is not None and stat.S_ISREG(status.st_mode)
-        return False
-
-    def _is_folder(self, path: str) -> bool:
-        """Whether a folder exists, not behind a link."""
-        with suppress(ChangeRefusedError):
-            status = self.disk.status(path)
-            return status is not None and stat.S_ISDIR(status.st_mode)
+            return status is not None and kind(status.st_mode)
         return False
 
     def _put_aside(self, staged: str) -> None:
@@ -539,12 +532,12 @@ class Journal:
     def _drop(self, folders: Iterable[str]) -> None:
         """Remove those folders that are empty."""
         for folder in folders:
-            if self._is_folder(folder) and not self.disk.names(folder):
+            if self._is(stat.S_ISDIR, folder) and not self.disk.names(folder):
                 self.disk.remove_folder(folder)
 
     def _sync_folders(self, paths: Iterable[str]) -> None:
         for folder in dict.fromkeys(map(posixpath.dirname, paths)):
-            if not folder or self._is_folder(folder):
+            if not folder or self._is(stat.S_ISDIR, folder):
                 self.disk.sync_folder(folder)
 
     def _place(self, number: int, digest: str, state: str) -> str:

@@ -141,7 +141,7 @@ def entry_of(draft: Draft, memory: Row) -> Row:
     ChangeRefusedError
         Where there are several, or none.
     """
-    return one_entry(memory["path"], draft.entries_of(memory["memory_id"]))
+    return one_entry(memory["path"], draft.entries("memory_id", memory["memory_id"]))
 
 
 def one_entry(path: str, entries: list[Row], *, says_nth: bool = False) -> Row:
@@ -315,7 +315,7 @@ def split_file(policy: SplitPlan, draft: Draft, path: str) -> None:
     ChangeRefusedError
         Where it cannot be cut, not exactly one entry names it, or a part's path exists already.
     """
-    entries = draft.entries_for(path)
+    entries = draft.entries("path", path)
     if not entries:
         raise ChangeRefusedError(f"{path}: no index names it, so its parts could not be named either.")
     entry, text = one_entry(path, entries), draft.text(path)

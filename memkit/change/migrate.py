@@ -171,7 +171,7 @@ def _index(draft: Draft, path: str) -> None:
     """Draft that a flat index becomes a root index with one branch per category."""
     home, group = posixpath.dirname(path), f"migrate {path}"
     items = load_json(draft.text(path)[draft.document(path).json.start :])
-    rows = draft.entries_in(path)
+    rows = draft.entries("index_path", path)
     if len(rows) != len(items) or not all(isinstance(item, Node) for item in items):
         raise ChangeRefusedError(f"{path}: what it lists is not certain.")
     branches: dict[str, list[Row]] = {}
@@ -352,7 +352,7 @@ def _count(draft: Draft, problem: Row) -> None:
 def _rename(draft: Draft, problem: Row) -> None:
     path = problem["path"]
     note_id = problem["memory_id"].rpartition("#")[2]
-    if draft.entries_for(path):
+    if draft.entries("path", path):
         raise ChangeRefusedError(f"{path}: an index names it.")
     to = posixpath.join(posixpath.dirname(path), f"{note_id}.md")
     draft.move(path, to, "the file is named after its id", memory_id=problem["memory_id"])
@@ -385,7 +385,7 @@ def _name_in_index(draft: Draft, folder: str, paths: list[str]) -> None:
     files = json.find(["files"])
     if files is None or json.text[files.value] != "[":
         raise ChangeRefusedError(f"{index}: it has no list of files.")
-    example = next((row for row in draft.entries_in(index) if row["path"] and row["file"]), None)
+    example = next((row for row in draft.entries("index_path", index) if row["path"] and row["file"]), None)
     base = _above(index, example)
     new = []
     for path in paths:

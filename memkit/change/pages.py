@@ -474,7 +474,7 @@ class NoteStore(Operations):
         def work(draft: Draft) -> str:
             path = row["path"]
             text = draft.text(path)
-            _, body = _parsed(text)
+            _, body = parse_note(plain_lines(text))
             values = {name: words_given(v) if name == "keywords" else v for name, v in changed.items()}
             values.pop("content", None)
             check_fields(values, values)  # fields that do not change are not checked
@@ -521,7 +521,7 @@ class NoteStore(Operations):
             For an unknown id.
         """
         row = self._row(id)
-        fields, body = _parsed(self._reader().text(row["path"]))
+        fields, body = parse_note(plain_lines(self._reader().text(row["path"])))
         return {**fields, "content": body}
 
     def search(self, words: str, k: int = 5) -> pa.Table:
@@ -595,7 +595,3 @@ def _update_stamp(created: datetime | None, moment: datetime) -> str:
     """The time of a change as notes write it, to the second, and never before `created`."""
     seconds = (moment if created is None else max(moment, created)).replace(microsecond=0)
     return stamp(seconds + timedelta(seconds=1) if created is not None and seconds < created else seconds)
-
-
-def _parsed(text: str) -> tuple[dict[str, Any], str]:
-    return parse_note(plain_lines(text))

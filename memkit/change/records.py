@@ -155,19 +155,16 @@ class RecordStore(Operations):
 
         def work(draft: Draft) -> Row:
             corpus = read(self.root)
-            row = _pathway(corpus, id)
-            path, memory_id = row["path"], row["memory_id"]
-            memories = [memory for memory in corpus.memories.to_pylist() if memory["path"] == path]
-            ordinal = [memory["memory_id"] for memory in memories].index(memory_id)
+            _, row = _record(corpus, id, ("pathway",))
             hits, rate = row["hits"] or 0, row["success_rate"] or 0.0
             WITHIN["usage_stats"].strict({"hits": hits, "success_rate": rate})
             usage = {"hits": hits + 1, "success_rate": round((rate * hits + success) / (hits + 1), 12)}
             is_later = row["last_used_at"] is None or row["last_used_at"] < draft.moment
             last_used = {"last_used_at": stamp(draft.moment if is_later else row["last_used_at"])}
             values = usage | last_used if is_later else usage
-            splice = changed_record(draft, memories[ordinal], ordinal, values, "usage_stats")
-            reason = f"used, {'with' if success else 'without'} success"
-            draft.splice("update", path, splice, reason, memory_id=memory_id)
+            _draft_fields(
+                draft, corpus, row, values, f"used, {'with' if success else 'without'} success", "usage_stats"
+            )
             return usage | last_used
 
         return self._do(work, now, dry_run)
@@ -201,11 +198,7 @@ class RecordStore(Operations):
                     got = f"{name!r:.80}.{did_you_mean(name, editable)}" if changed else "none."
                     raise ParameterError(f"update: expected some of {', '.join(sorted(editable))}. Got {got}")
             check_fields(fields.only(*changed), changed)
-            path, memory_id = row["path"], row["memory_id"]
-            memories = [memory for memory in corpus.memories.to_pylist() if memory["path"] == path]
-            ordinal = [memory["memory_id"] for memory in memories].index(memory_id)
-            splice = changed_record(draft, memories[ordinal], ordinal, changed)
-            draft.splice("update", path, splice, f"changed {', '.join(changed)}", memory_id=memory_id)
+            _draft_fields(draft, corpus, row, changed, f"changed {', '.join(changed)}")
             return id
 
         return self._do(work, now, dry_run)
@@ -271,9 +264,12 @@ def _common_prefix(first: str, second: str) -> int:
     return next(differ, min(len(first), len(second)))
 
 
-def _pathway(corpus: Corpus, id: str) -> Row:
-    """The one pathway with an id, of the current shape."""
-    return _record(corpus, id, ("pathway",))[1]
+def _draft_fields(draft: Draft, corpus: Corpus, row: Row, values: Row, reason: str, *above: str) -> None:
+    """Draft new values for fields of a record, or of the object at the path `above` in it."""
+    memories = [memory for memory in corpus.memories.to_pylist() if memory["path"] == row["path"]]
+    ordinal = [memory["memory_id"] for memory in memories].index(row["memory_id"])
+    splice = changed_record(draft, memories[ordinal], ordinal, values, *above)
+    draft.splice("update", row["path"], splice, reason, memory_id=row["memory_id"])
 
 
 def _record(corpus: Corpus, id: str, kinds: Sequence[str] = ("pathway", "wisdom_fact")) -> tuple[str, Row]:

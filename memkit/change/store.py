@@ -191,7 +191,6 @@ def _options(given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 _STEPS = result_schema((pa.string(), "step"), (pa.bool_(), "ok"), (pa.string(), "detail"))
-_UNSAVED = "No fact was saved, so there is none to try this with."
 FACT = "Предпочитает проверять память на копии."
 
 
@@ -227,42 +226,34 @@ def selftest(root: Path, user: str = "test-user", now: AsOf = None) -> pa.Table:
             ids.append(str(getattr(facts.save(user, FACT, now=now), "id", "")))
             return ids[0]
 
-        def known() -> list[str]:
-            known_ids: list[str] = facts.read(user, as_of=now)["id"].to_pylist()
-            return known_ids
+        def known(act: Callable[[str], object], is_read: bool, otherwise: str) -> int:
+            """How many facts are read after `act`; raises unless that of this test is among them or not, as expected."""
+            if not ids:
+                raise MemkitError("No fact was saved, so there is none to try this with.")
+            act(ids[0])
+            known_ids = facts.read(user, as_of=now)["id"].to_pylist()
+            if (ids[0] in known_ids) != is_read:
+                raise MemkitError(otherwise.format(ids[0]))
+            return len(known_ids)
 
         def read() -> str:
-            _demand(bool(ids), _UNSAVED)
-            _demand(ids[0] in known(), f"The fact {ids[0]} was saved, but is not read.")
-            return f"{len(known())} facts"
+            return f"{known(str, True, 'The fact {} was saved, but is not read.')} facts"
 
         def forget() -> str:
-            _demand(bool(ids), _UNSAVED)
-            facts.forget(user, ids[0], now=now)
-            _demand(ids[0] not in known(), f"The fact {ids[0]} was forgotten, but is still read.")
+            known(lambda id: facts.forget(user, id, now=now), False, "The fact {} was forgotten, but is still read.")
             return ids[0]
 
         def undone() -> str:
-            _demand(bool(ids), _UNSAVED)
-            undo(copy)
-            _demand(ids[0] in known(), f"Forgetting {ids[0]} was undone, but it is not read.")
+            known(lambda _: undo(copy), True, "Forgetting {} was undone, but it is not read.")
             return "the fact is there again"
 
-        steps: dict[str, Callable[[], object]] = {
-            "migrate": migrate,
-            **{"save": save, "read": read, "forget": forget, "undo": undone},
-        }
+        steps = {"migrate": migrate, "save": save, "read": read, "forget": forget, "undo": undone}
         for name, step in steps.items():
             try:
-                rows.append({"step": name, "ok": True, "detail": str(step())})
+                rows.append({"step": name, "ok": True, "detail": step()})
             except MemkitError as error:
                 rows.append({"step": name, "ok": False, "detail": str(error)})
             except OSError as error:
                 detail = f"{error.filename or copy}: {error.strerror or error}."
                 rows.append({"step": name, "ok": False, "detail": detail})
     return describe(pa.Table.from_pylist(rows, schema=_STEPS), memkit="selftest")
-
-
-def _demand(holds: bool, otherwise: str) -> None:
-    if not holds:
-        raise MemkitError(otherwise)
