@@ -8,7 +8,7 @@ import re
 import shutil
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 from urllib.parse import quote
 
 import typer
@@ -21,24 +21,6 @@ from memkit.errors import FormatError, MissingExtraError, ParameterError
 
 if TYPE_CHECKING:
     from memkit.tables.corpus import Corpus
-
-
-_INTRO = """# {title}
-
-Run the cells from the top (Shift+Enter). Nothing is written into the folder that is read. The notebooks beside this
-one explain what is done here, each on data that comes with memkit; [00_tour](00_tour.ipynb) is the first."""
-_READ = """import memkit as mk
-
-%load_ext memkit
-corpus = {call}
-mk.overview(corpus)"""
-_QUERY = """%%memsql corpus
-select kind, count(*) as memories, max(created_at) as latest
-from memories
-group by all
-order by memories desc"""
-_PANELS = """search = mk.Retriever().fit(corpus)  # the first time, texts are encoded
-mk.panels.lab(corpus, search, "what is new?")"""
 
 
 @app.command()
@@ -119,7 +101,9 @@ def _write_first(folder: Path | None, home: Path) -> Path:
         call = f"mk.{'open' if is_lake(folder) else 'read'}({str(folder)!r})"
     title = folder.name if folder and folder.name else "sample"
     name = re.sub(r"[^\w.-]+", "-", title)
-    text = json.dumps(_notebook(title, call), ensure_ascii=False, indent=1) + "\n"
+    text = Path(__file__).with_name("first.json").read_text(encoding="utf-8")  # a notebook, with gaps for these
+    for gap, words in (("{title}", title), ("{call}", call)):
+        text = text.replace(gap, json.dumps(words, ensure_ascii=False)[1:-1])
     source = json.dumps(f"corpus = {call}\n", ensure_ascii=False)
     for number in range(1, 1000):
         target = home / (f"{name}.ipynb" if number == 1 else f"{name}-{number}.ipynb")
@@ -129,25 +113,6 @@ def _write_first(folder: Path | None, home: Path) -> Path:
         if source[1:-1] in target.read_text(encoding="utf-8"):
             return target
     raise ParameterError(f"--into: expected room for another {name}.ipynb. Got a thousand in {home}.")
-
-
-def _notebook(title: str, call: str) -> dict[str, Any]:
-    return {
-        "cells": [
-            _cell(0, "markdown", _INTRO.format(title=title)),
-            _cell(1, "code", _READ.format(call=call)),
-            _cell(2, "code", _QUERY),
-            _cell(3, "code", _PANELS),
-        ],
-        "metadata": {"kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}},
-        "nbformat": 4,
-        "nbformat_minor": 5,
-    }
-
-
-def _cell(number: int, kind: str, source: str) -> dict[str, Any]:
-    run: dict[str, Any] = {"execution_count": None, "outputs": []} if kind == "code" else {}
-    return {"cell_type": kind, "id": f"cell-{number:02d}", "metadata": {}, "source": source.splitlines(True), **run}
 
 
 AS_OF = "2026-03-01"

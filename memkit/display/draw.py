@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from rich.cells import cell_len, set_cell_size
 
@@ -12,26 +13,8 @@ from memkit.display.views import Column
 from memkit.errors import count_of, some_of
 from memkit.text.snippet import marked
 
-# Colours come from the page that it stands on; what is added is see-through, so that it shows on both grounds.
-STYLE = """
-.mk{max-width:1100px;font-size:13px;line-height:1.4;color:inherit;overflow-wrap:anywhere}
-.mk p{margin:.3em 0;text-align:left}.mk small,.mk .q{opacity:.72;font-size:12px}
-.mk table{border-collapse:collapse;width:100%;margin:.3em 0;border:0;font-size:13px;table-layout:auto}
-.mk tr{background:none!important}
-.mk th,.mk td{padding:3px 8px 3px 0;border:0;max-width:none}
-.mk th,.mk td{text-align:left!important;vertical-align:top;white-space:normal}
-.mk th{font-weight:600;opacity:.72;border-bottom:1px solid rgba(128,128,128,.5);overflow-wrap:normal}
-.mk td{border-bottom:1px solid rgba(128,128,128,.2)}
-.mk .n{text-align:right!important;white-space:nowrap;font-variant-numeric:tabular-nums;width:1%}
-.mk .x{overflow-wrap:anywhere}.mk td.w{white-space:nowrap}.mk .w{width:1%}.mk .t{min-width:6.5em}.mk .l{min-width:16em}
-.mk :is(table,p)+p>b:first-child{display:inline-block;margin-top:.8em}
-.mk mark{background:rgba(255,190,0,.38);color:inherit;border-radius:2px}
-.mk i.b{display:block;height:4px;min-width:36px;margin-top:3px;background:rgba(128,128,128,.25);border-radius:2px}
-.mk i.b i{display:block;height:4px;background:#2f81c4;border-radius:2px}
-.mk i.s{position:relative}.mk i.s i,.mk i.s b{position:absolute}.mk i.s b{height:8px;top:-2px;width:2px}
-.mk i.s b{background:currentColor}.mk i.s b.o{opacity:.35}
-.mk h4{margin:.7em 0 .2em;font-size:13px}.mk ul{margin:.2em 0 .4em;padding-left:1.2em}.mk .no{opacity:.72}
-""".strip()
+STYLE = Path(__file__).with_name("sheet.css").read_text(encoding="utf-8").strip()
+"""Colours come from the page that it stands on; what is added is see-through, so that it shows on both grounds."""
 _LEFT, _RIGHT = (f' align="{side}" style="text-align:{side}"' for side in ("left", "right"))
 """On each cell too: a code host, and JupyterLab in a notebook that is not trusted, leave the stylesheet out."""
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
