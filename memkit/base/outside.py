@@ -36,7 +36,7 @@ OUTSIDE = {
     "memkit.overviews": {"projects": "memkit.hosts.claude.prompt:projects"},
     "memkit.panels": {"map": "memkit.explore.map_panel:MapPanel"},
     "memkit.plots": {
-        "links": "memkit.explore.links:links",
+        "links": "memkit.explore.pictures:links",
         "map": "memkit.explore.places:map",
         "timeline": "memkit.explore.pictures:timeline",
         "topics": "memkit.explore.pictures:topics",

@@ -13,8 +13,8 @@ from memkit.display.draw import graphic
 from memkit.display.sheet import Cell
 from memkit.display.views import IN_WORDS
 from memkit.errors import count_of
+from memkit.panels.page import rows_html
 from memkit.panels.panel import QUERY, Panel, Session, State, call_code, changed_values, moment_of
-from memkit.panels.parts import rows_html
 from memkit.plot.marks import Picture
 from memkit.plot.memories import budgets
 from memkit.tables.corpus import Corpus

@@ -19,8 +19,8 @@ from memkit.errors import count_of
 from memkit.evaluation.evaluation import Task, known_mean
 from memkit.evaluation.metrics import parse_metrics
 from memkit.evaluation.scores import Measure, scores_of
+from memkit.panels.page import paragraph, rows_html
 from memkit.panels.panel import QUERY, Action, Panel, Session, State, call_code, fit_to, moment_of
-from memkit.panels.parts import paragraph, rows_html
 from memkit.plot.marks import MARKS, Picture
 from memkit.plot.memories import ages
 from memkit.search.retriever import Retriever

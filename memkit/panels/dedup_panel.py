@@ -18,8 +18,8 @@ from memkit.base import atomic
 from memkit.base.params import Param
 from memkit.errors import ParameterError, count_of
 from memkit.evaluation.labels import as_arrow_table
+from memkit.panels.page import paragraph, rows_html
 from memkit.panels.panel import QUERY, Action, Panel, Session, State, call_code, changed_values
-from memkit.panels.parts import paragraph, rows_html
 from memkit.plot.marks import Picture
 from memkit.plot.measured import similarity
 from memkit.policy.dedup.agreement import labelled_pairs

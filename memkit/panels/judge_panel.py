@@ -24,8 +24,8 @@ from memkit.evaluation.labels import QRELS, as_arrow_table, grades_of, read_qrel
 from memkit.evaluation.metrics import Metric
 from memkit.evaluation.pools import LabelledQueries, Pools, hits_of_both
 from memkit.panels.dedup_panel import labels_and_file, save
+from memkit.panels.page import paragraph
 from memkit.panels.panel import Action, Name, Panel, Session, State, call_code
-from memkit.panels.parts import paragraph
 from memkit.plot.marks import Picture
 from memkit.plot.memories import counts
 from memkit.search.retriever import Retriever

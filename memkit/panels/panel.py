@@ -23,8 +23,7 @@ from memkit.display.notebook import shown, write_page
 from memkit.display.sheet import texts_in
 from memkit.errors import MemkitError, ParameterError, count_of, did_you_mean
 from memkit.evaluation.profile import Profile
-from memkit.panels.page import Displayed
-from memkit.panels.parts import STYLE, control
+from memkit.panels.page import STYLE, Displayed, control
 from memkit.presets import POLICY, RETRIEVER, memory_v2_context
 from memkit.tables.age import factors
 from memkit.tables.corpus import Corpus

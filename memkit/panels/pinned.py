@@ -30,8 +30,8 @@ from memkit.evaluation.metrics import parse_metrics
 from memkit.evaluation.pools import Pools
 from memkit.evaluation.scores import Measure, scores_of
 from memkit.evaluation.verdict import BETTER, OPEN, SAME, WORSE, Verdict, verdict
+from memkit.panels.page import bars
 from memkit.panels.panel import Section
-from memkit.panels.parts import bars
 from memkit.schemas import Floats
 from memkit.search.retriever import Retriever
 from memkit.text.chunk import Chunker

@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 from memkit.base.params import AsOf, Moment, Param, check_corpus
 from memkit.display.notebook import shown
 from memkit.errors import ParameterError, count_of
+from memkit.panels.page import cut, paragraph, rows_html
 from memkit.panels.panel import QUERY, Name, Panel, Session, State, call_code, changed_values, moment_of
-from memkit.panels.parts import cut, paragraph, rows_html
 from memkit.plot.marks import COLOURS, Axis, Line, Mark, Picture
 from memkit.plot.memories import counts, reasons
 from memkit.policy.base import POLICIES, policy_class, policy_names

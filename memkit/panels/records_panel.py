@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 from memkit.base.params import AsOf, Estimator, Param, check_corpus, estimator, param
 from memkit.display.notebook import shown
 from memkit.errors import count_of
+from memkit.panels.page import paragraph
 from memkit.panels.panel import Panel, Session, State, call_code, moment_of
-from memkit.panels.parts import paragraph
 from memkit.plot.marks import COLOURS, Axis, Bars, Dots, Mark, Picture, short
 from memkit.records import rank_pathways, stale_pathways, wisdom_support
 from memkit.tables.corpus import Corpus

@@ -21,6 +21,7 @@ from memkit.display.sheet import sheet_of
 from memkit.display.views import IN_WORDS, names_of
 from memkit.errors import ParameterError, count_of, did_you_mean
 from memkit.evaluation.grid import at_query
+from memkit.panels.page import flow, paragraph, rows_html
 from memkit.panels.panel import (
     QUERY,
     Action,
@@ -34,7 +35,6 @@ from memkit.panels.panel import (
     fit_to,
     moment_of,
 )
-from memkit.panels.parts import flow, paragraph, rows_html
 from memkit.panels.pinned import PinnedComparison, Refits, Strip, check_chunks
 from memkit.plot.marks import Picture
 from memkit.plot.measured import contributions

@@ -15,8 +15,8 @@ from memkit.errors import ParameterError
 from memkit.evaluation.metrics import Metric
 from memkit.evaluation.statistics import Contest, plateau
 from memkit.evaluation.sweep import Sweep
+from memkit.panels.page import rows_html
 from memkit.panels.panel import Action, Panel, Session, State
-from memkit.panels.parts import rows_html
 from memkit.plot.marks import Picture
 from memkit.plot.measured import axis_values, best_first, named_setting, places_on, surface_of
 from memkit.schemas import Ints, Mask

@@ -28,8 +28,8 @@ from memkit.base.duck import identifier, interruptible, literal, rows_of, sessio
 from memkit.base.params import Param, check_value
 from memkit.display.sheet import begun, lines_of, texts_in, visible
 from memkit.errors import ParameterError, count_of
+from memkit.panels.page import cut, paragraph, style_of
 from memkit.panels.panel import Action, Name, Panel, Section, Session, State, call_code
-from memkit.panels.parts import cut, paragraph
 from memkit.plot.marks import COLOURS, Axis, Bars, Mark, Picture, Text
 from memkit.schemas import Floats, Ints
 from memkit.tables.table import user_table
@@ -44,17 +44,6 @@ _BINS, _VALUES = 30, 12
 _LABEL, _READ = 28, 4000
 """Characters of a value beside its bar; of one that is read, for secrets."""
 _SECTION = "table"
-_STYLE = """<style>
-.mkgrid{overflow:auto;position:relative}.mkgrid table{width:auto;min-width:100%}
-.mkgrid td,.mkgrid th{white-space:nowrap}.mkgrid td{max-width:330px;overflow:hidden;text-overflow:ellipsis}
-.mkgrid th{opacity:1;vertical-align:middle!important}
-.mkgrid th button{border:0;padding:3px 2px;min-height:24px;font-weight:600}
-.mkgrid .mkbin{opacity:.6;margin-left:2px;min-width:24px}
-.mkgrid .mkbin[aria-pressed=true]{opacity:1;color:#2f81c4}
-.mk.mkgrid th[aria-sort] button::after{content:none}.mkgrid td[colspan]{max-width:none;white-space:normal}
-.mkwhole{display:grid;grid-template-columns:max-content minmax(0,80ch);gap:2px 12px;margin:4px 0;position:sticky;left:0}
-.mkwhole dt{opacity:.72}.mkwhole dd{margin:0;overflow-wrap:anywhere}.mkwhole{width:fit-content;max-width:660px}
-</style>"""
 _DAY = 86_400.0
 
 
@@ -328,7 +317,7 @@ class TablePanel(Panel):
             )
         )
         return (
-            f"{_STYLE}{paragraph(_place(answer))}"
+            f"{style_of('table.css')}{paragraph(_place(answer))}"
             '<div class="mk mkgrid" role="region" tabindex="0" aria-label="rows"><table>'
             f'<thead data-list><tr><th scope="col" class="n">#</th>{heads}</tr></thead>'
             f"<tbody data-list>{rows}</tbody></table></div>{self._empty()}"

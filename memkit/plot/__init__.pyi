@@ -1,6 +1,6 @@
 # The pictures of memkit, for type checkers and for the module itself; those of packages are its names too.
 
-from memkit.explore.links import links as links
+from memkit.explore.pictures import links as links
 from memkit.explore.pictures import timeline as timeline
 from memkit.explore.pictures import topics as topics
 from memkit.explore.places import map as map

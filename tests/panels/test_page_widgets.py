@@ -11,9 +11,8 @@ import pytest
 import traitlets
 
 import memkit as mk
-from memkit.panels.page import Card
+from memkit.panels.page import Card, control, written
 from memkit.panels.panel import Panel
-from memkit.panels.parts import control, written
 
 DAY = "2026-03-01"
 ATTACK = "<script>document.title='ran'</script><img src=x onerror=alert(1)>"

@@ -24,8 +24,8 @@ from PIL import Image
 import memkit as mk
 from memkit.base.params import estimator, param
 from memkit.evaluation.statistics import Units, detectable_effect_for
+from memkit.panels.page import EXAMPLES, control, parsed, written
 from memkit.panels.panel import Panel, QueryValues, Session, State
-from memkit.panels.parts import EXAMPLES, control, parsed, written
 from memkit.plot.marks import Dots
 from memkit.plot.measured import axis_values
 from memkit.policy.base import VERDICT, Policy, needed
