@@ -227,7 +227,7 @@ def selftest(root: Path, user: str = "test-user", now: AsOf = None) -> pa.Table:
             return ids[0]
 
         def known(act: Callable[[str], object], is_read: bool, otherwise: str) -> int:
-            """How many facts are read after `act`; raises unless that of this test is among them or not, as expected."""
+            """How many facts are read after `act`; raises unless that of this test is among them, or not, as wanted."""
             if not ids:
                 raise MemkitError("No fact was saved, so there is none to try this with.")
             act(ids[0])

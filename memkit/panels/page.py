@@ -481,7 +481,7 @@ class Card(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
     """
 
     def __init__(self, page: PanelPage) -> None:
-        self.page, self._built = page, dict[str, Any]()
+        self.page, self._built, self._follows = page, dict[str, Any](), False
         self._parts = [ipywidgets.HTML() for _ in range(7)]
         self.summary, self.error, self.notes, self.strip, self.picture, self.code, self.body = self._parts
         super().__init__()
@@ -495,51 +495,44 @@ class Card(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         self.buttons = {one["name"]: ipywidgets.Button(description=one["label"]) for one in spec["actions"]}
         self.tabs = {row["label"]: _choice_of(row) for row in spec["tabs"] if row["names"] or row["others"]}
         for name, widget in self.controls.items():
-            widget.observe(lambda change, name=name: self._set(name, change["new"]), "value")
+            widget.observe(lambda change, name=name: self._tell({"set": {name: change["new"]}}), "value")
         for name, button in self.buttons.items():
             button.on_click(lambda _, name=name: self._tell({"press": name}))
-        for label, widget in self.tabs.items():
-            widget.observe(lambda change, label=label: self._open(label, change["new"]), "value")
+        for widget in self.tabs.values():
+            widget.observe(lambda change: self._tell({"tab": change["new"]}), "value")
         former: list[Any] = [*self.children]  # type: ignore[has-type]  # ipywidgets has no types
         buttons = ipywidgets.HBox([*self.buttons.values()])
         self.children = [*self.tabs.values(), self.summary, buttons, *self.controls.values(), *self._parts[1:]]
         _close(widget for widget in former if widget not in self.children)
 
     def _tell(self, message: dict[str, Any]) -> None:
-        self.page._on_message(self.page, message, [])
-
-    def _set(self, name: str, value: Any) -> None:
-        is_mended = self.page.error and isinstance(self.controls[name], ipywidgets.Text)
-        if value != self._shown(name) or is_mended:  # else it is the page that has set it
-            self._tell({"set": {name: value}})
-
-    def _open(self, label: str, name: str) -> None:
-        if name != self._own[label]:
-            self._tell({"tab": name})
-
-    @property
-    def _own(self) -> dict[str, str]:
-        """The tab of each row that is shown."""
-        return {row["label"]: row["own"] for row in self.page.spec["tabs"]}
-
-    def _shown(self, name: str) -> Any:
-        """The value of a parameter as its widget has it."""
-        value = self.page.values[name]
-        return value if not isinstance(self.controls[name], ipywidgets.Text) else "" if value is None else str(value)
+        """Do on the page what was done here; what the page itself sets here is nothing to do."""
+        if not self._follows:
+            self.page._on_message(self.page, message, [])
 
     def _follow(self, _: Any = None) -> None:
-        """Show what the page shows; what was refused stays in its box, to be mended."""
-        page = self.page
+        """Show what the page shows."""
+        self._follows = True
+        try:
+            self._show(self.page)
+        finally:
+            self._follows = False
+
+    def _show(self, page: PanelPage) -> None:
+        """As `_follow`; what was refused stays in its box, to be mended."""
         if self._built != page.spec:
             self._build()
-        for label, tabs in self.tabs.items():
-            tabs.value = self._own[label]  # of one that cannot be shown, that of before
+        for row in page.spec["tabs"]:
+            if row["label"] in self.tabs:
+                self.tabs[row["label"]].value = row["own"]  # of one that cannot be shown, that of before
         for name, widget in self.controls.items():
-            value = self._shown(name)
+            value, is_text = page.values[name], isinstance(widget, ipywidgets.Text)
             if hasattr(widget, "max"):  # a value that was set from Python may lie beyond the ends of the slider
                 widget.min, widget.max = min(widget.min, value), max(widget.max, value)
-            if not (page.error and isinstance(widget, ipywidgets.Text)):
+            if not is_text:
                 widget.value = value
+            elif not page.error:
+                widget.value = "" if value is None else str(value)
         title, summary, error, code = map(html.escape, (page.spec["title"], page.summary, page.error, page.code))
         self.summary.value, self.code.value = f"<b>{title}</b> {summary}", f"<code>{code}</code>"
         self.error.value = f'<span role="alert" style="color:#d55e00">{error}</span>' if error else ""
