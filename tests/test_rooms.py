@@ -100,7 +100,7 @@ def test_the_table_lists_what_is_there_and_each_host_is_in_it() -> None:
         listed = {name: ":".join(place) for name, place in stub.items() if place[0].startswith(FURTHER)}
         assert listed == OUTSIDE[group]
     of_hosts = {place.split(".")[2].partition(":")[0] for place in places if place.startswith("memkit.hosts.")}
-    assert of_hosts == {*HOSTS, "commands"}  # the verbs of all hosts
+    assert of_hosts == {*HOSTS}
 
 
 PUBLIC = ("memkit", "memkit.base", "memkit.errors", "memkit.schemas", "memkit.labels", "memkit.plot", "memkit.testing")

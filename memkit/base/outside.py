@@ -46,9 +46,9 @@ OUTSIDE = {
     "memkit.commands": {
         "digest": "memkit.explore.commands:digest",
         "history": "memkit.past.commands:history",
-        "budget": "memkit.hosts.commands:budget",
-        "add-entry": "memkit.hosts.commands:add_entry",
-        "add-observation": "memkit.hosts.commands:add_observation",
+        "budget": "memkit.hosts.claude.store:budget",
+        "add-entry": "memkit.hosts.hermes.store:add_entry",
+        "add-observation": "memkit.hosts.mcp_graph.store:add_observation",
     },
 }
 """By group of entry points, name to ``module:object``."""

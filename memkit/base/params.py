@@ -721,12 +721,8 @@ def estimator(cls: C) -> C:
 def _declare(cls: Any, declared: Mapping[str, Param]) -> None:
     """Give a class these parameters."""
     for name, p in declared.items():
-        if p.stands_for is not None:
-            setattr(cls, name, _StandsFor(name, p.stands_for))
-        elif p.of is not None:
-            setattr(cls, name, _PartParam(name, p.of))
-        elif p.shares:
-            setattr(cls, name, _Shared(p))
+        if p.stands_for is not None or p.of is not None or p.shares:
+            setattr(cls, name, _Read(p))
         elif p.default is not REQUIRED:
             setattr(cls, name, p.default)
     cls._undocumented = cls.__dict__.get("_undocumented", cls.__doc__)
@@ -781,49 +777,28 @@ def disown(cls: Any, names: Iterable[str]) -> None:
         disown(one, gone)
 
 
-class _StandsFor:
-    """A parameter that is None in signatures and `Estimator.get_params`, but is read as the value that None means."""
+class _Read:
+    """A parameter that is read otherwise than it is stored.
 
-    def __init__(self, name: str, meaning: object) -> None:
-        self.name, self.meaning = name, meaning
-
-    def __get__(self, owner: object, cls: type) -> Any:
-        value = None if owner is None else vars(owner).get(self.name)
-        return self.meaning if value is None else value
-
-    def __set__(self, owner: object, value: object) -> None:
-        vars(owner)[self.name] = value
-
-
-class _PartParam:
-    """A parameter that is an estimator; where it was not given, one is made when it is first read, to be changed."""
-
-    def __init__(self, name: str, kind: type[Estimator]) -> None:
-        self.name, self.kind = name, kind
-
-    def __get__(self, owner: object, cls: type) -> Any:
-        if owner is None:
-            return None
-        if vars(owner).get(self.name) is None:
-            vars(owner)[self.name] = self.kind()
-        return vars(owner)[self.name]
-
-    def __set__(self, owner: object, value: object) -> None:
-        vars(owner)[self.name] = value
-
-
-class _Shared:
-    """A parameter that an estimator among the parameters has too: the value given here, else the one there."""
+    Where one value stands for None, that is read, while signatures and `Estimator.get_params` have None. Of an
+    estimator that was not given, one is made when it is first read, to be changed. What an estimator among the
+    parameters has too is the value given here, else the one there.
+    """
 
     def __init__(self, declared: Param) -> None:
         self.declared = declared
 
     def __get__(self, owner: object, cls: type) -> Any:
+        p = self.declared
         if owner is None:
-            return self.declared.default
-        own, part = (vars(owner).get(name) for name in (self.declared.name, self.declared.shares))
-        is_here = not isinstance(part, Estimator) or not _equal(own, self.declared.default)
-        return own if is_here else getattr(part, self.declared.name)
+            return p.default if p.stands_for is None else p.stands_for
+        value = vars(owner).get(p.name)
+        if p.of is not None and value is None:
+            value = vars(owner)[p.name] = p.of()
+        part = vars(owner).get(p.shares)
+        if isinstance(part, Estimator) and _equal(value, p.default):
+            return getattr(part, p.name)
+        return p.stands_for if value is None else value
 
     def __set__(self, owner: object, value: object) -> None:
         vars(owner)[self.declared.name] = value

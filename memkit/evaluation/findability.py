@@ -1,6 +1,4 @@
-"""The audits of what queries find: unreached memories, hubs, outdated, unsearchable and shadowed ones; and the decay
-horizon, the day from which on a memory is no longer found, computed from candidates retrieved once.
-"""
+"""The audits: which memories queries do not find, find too often, find although outdated, and will find no more."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What Claude Code loads into its prompt, each MEMORY.md up to its cut; and its projects side by side, as a table of
-`mk.overview`.
-"""
+"""What Claude Code loads of each MEMORY.md: into its prompt, up to its cut, and of each project, for `mk.overview`."""
 
 from __future__ import annotations
 

@@ -18,6 +18,7 @@ from memkit import Edits
 from memkit.errors import ChangeRefusedError, ParameterError
 from memkit.extend import Estimator, estimator, param
 from memkit.extend.reading import Splice, fences, headings, line_end, lines_of, quoted, slug_of, spliced
+from memkit.extend.verbs import repair_verb
 from memkit.extend.writing import AsOf, Draft, LayoutStore, check_choice, checked
 from memkit.hosts.claude import INDEX, LONG_LINE, MOST_LINES, MOST_UNITS, TYPES_OF_TOPICS, loaded, targets_in
 
@@ -378,3 +379,10 @@ def _add(draft: Draft, file: _File) -> None:
             appended[move.path] = appended.get(move.path, "") + move.appended
     for path, text in appended.items():
         draft.append(path, draft.text(path), text, "words of a long line", together=group)
+
+
+budget = repair_verb(
+    "budget",
+    lambda: IndexBudget,
+    "Show how to shorten a MEMORY.md above its host's limits without loss, or with --yes shorten it.",
+)

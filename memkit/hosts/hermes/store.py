@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
 
 import pyarrow as pa
+import typer
 
 from memkit import Edits
 from memkit.errors import ChangeRefusedError, ParameterError, PolicyRefusal
 from memkit.extend.reading import Row, Splice, line_end
+from memkit.extend.verbs import PathArgument, Saving, TextArgument, grouped
 from memkit.extend.writing import AsOf, Draft, Operations, check_choice, check_value, checked, describe, missing
 from memkit.hosts import hermes
 from memkit.hosts.hermes import DELIMITER, FILES, LIMITS, Entry
@@ -223,3 +226,15 @@ def _entry(text: str) -> str:
 def _file(target: str) -> str:
     check_choice("target", target, tuple(TARGETS), "hermes")
     return TARGETS[target]
+
+
+@grouped
+def add_entry(
+    path: PathArgument,
+    text: TextArgument,
+    target: Annotated[str, typer.Option("--target", help="memory or user.")] = "memory",
+    *,
+    saving: Saving,
+) -> None:
+    """Show what saving an entry of Hermes would write, or with --yes write it."""
+    saving.save(path, lambda memory: memory.hermes.add, text, target)

@@ -8,15 +8,17 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import typer
 
 from memkit import Edits, read
 from memkit.errors import ChangeRefusedError, ParameterError, PolicyRefusal
 from memkit.extend.exports import Job, bodies, end_or_none, name_of, place_head, refuse_unjudged, time_text
 from memkit.extend.reading import Json, Row, Splice, first_words, line_end
+from memkit.extend.verbs import KeywordOption, PathArgument, Saving, TextArgument, grouped
 from memkit.extend.writing import AsOf, Draft, Operations, checked, describe, missing, stamp
 from memkit.hosts.mcp_graph import ENDINGS, LISTS, Item, is_object, items_of, key_of_type, places_of
 
@@ -427,3 +429,23 @@ def write(job: Job) -> None:
     lines = [json.dumps(line, ensure_ascii=False, separators=(",", ":")) for line in [*entities.values(), *relations]]
     if lines:
         job.out.files["memory.jsonl"] = "\n".join(dict.fromkeys(lines))
+
+
+@grouped
+def add_observation(
+    path: PathArgument,
+    text: TextArgument,
+    entity: Annotated[str | None, typer.Option("--entity", help="An entity of a graph.")] = None,
+    page: Annotated[str | None, typer.Option("--page", help="Or else a page of basic-memory.")] = None,
+    category: Annotated[str | None, typer.Option("--category", help="With --page.")] = None,
+    keyword: KeywordOption = None,
+    *,
+    saving: Saving,
+) -> None:
+    """Show what saving an observation of an entity or a page would write, or with --yes write it."""
+    if (entity is None) == (page is None):
+        raise ParameterError(f"add-observation: expected --entity or --page. Got {'both' if entity else 'none'}.")
+    if page is not None:
+        saving.save(path, lambda memory: memory.basic_memory.add_observation, page, text, category, keyword or [])
+    else:
+        saving.save(path, lambda memory: memory.graph.add_observations, entity, [text])
