@@ -402,8 +402,8 @@ def test_stores_prompts_exports_overviews_panels_and_verbs_are_registered_and_fo
     functions["plots"] = lambda: mk.plot.Picture("cards", [], kit.Axis(0, 1), kit.Axis(0, 1))
     for door, function in functions.items():
         mk.extend.register(function, "cards", door=door)
-    with pytest.raises(mk.errors.ParameterError, match="Got 'state', one of its modules"):
-        mk.extend.register(lambda: "a panel", "state", door="panels")
+    with pytest.raises(mk.errors.ParameterError, match="Got 'page', one of its modules"):
+        mk.extend.register(lambda: "a panel", "page", door="panels")
     with pytest.raises(mk.errors.ParameterError, match="a name that memkit does not use"):
         mk.extend.register(type("Other", (mk.extend.Operations,), {"policy": "hermes"}))
     try:
