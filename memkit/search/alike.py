@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +28,6 @@ _FEW, _FEW_KEPT = 400, 64
 """Pairs are cached for questions of at most `_FEW` texts, and for `_FEW_KEPT` questions: some megabytes."""
 _READ_AT_ONCE = 256
 _PAIRS_AT_ONCE = 4096
-_NO_ROWS: Ints = np.empty(0, np.int64)
 DROPPED = -1
 """The key of a dropped candidate."""
 NOWHERE = np.iinfo(np.int64).max
@@ -61,28 +60,45 @@ class NearPairs:
     ) -> list[NearPairs | None]:
         """The near-duplicates among the `rows` of each query at this threshold or higher; None if there are none.
 
-        `texts` are the rows of their texts in `repeats`. Those of all queries are read at once.
+        `texts` are the rows of their texts in `repeats`. Those of all queries are compared at once; the last answers
+        are kept, as a moving slider asks for the same candidates again.
         """
-        repeats.read(np.concatenate([*texts, _NO_ROWS]))
-        likely = [np.argwhere(np.triu(repeats.likely(some, threshold), 1)) for some in texts]
-        named = [some[pairs] for some, pairs in zip(texts, likely, strict=True)]
-        is_near = repeats.near(np.concatenate([*named, _NO_ROWS.reshape(0, 2)]), threshold)
-        among, done = list[NearPairs | None](), 0
-        for some, pairs, names in zip(rows, likely, named, strict=True):
-            kept = is_near[done : done + len(pairs)]
-            done += len(pairs)
-            among.append(cls._of(repeats, some, pairs[kept], names[kept]) if kept.any() else None)
-        return among
+        keys = [(some.tobytes(), threshold) for some in texts]
+        known = {key: repeats.known[key] for key in keys if key in repeats.known}
+        new = list({key: some for key, some in zip(keys, texts, strict=True) if key not in known}.items())
+        for start in range(0, len(new), _FEW_KEPT):
+            some_keys, some_texts = zip(*new[start : start + _FEW_KEPT], strict=True)
+            compared = dict(zip(some_keys, cls._compared(repeats, some_texts, threshold), strict=True))
+            for key, some in zip(some_keys, some_texts, strict=True):
+                if len(some) <= _FEW:
+                    _keep(repeats.known, key, compared[key], _FEW_KEPT)
+            known |= compared
+        found = [known[key] for key in keys]
+        return [near and replace(near, rows=some[near.rows]) for near, some in zip(found, rows, strict=True)]
 
     @classmethod
-    def _of(cls, repeats: Repeats, rows: Ints, pairs: Ints, names: Ints) -> NearPairs:
-        """Those of one query, from the places of pairs in `rows` and the rows of their texts."""
+    def _compared(cls, repeats: Repeats, texts: Sequence[Ints], threshold: float) -> Iterator[NearPairs | None]:
+        """Those of a few queries; `rows` are places in the texts of each."""
+        places = [np.stack(np.triu_indices(len(some), 1), axis=1) for some in texts]
+        pairs = np.concatenate([some[at] for some, at in zip(texts, places, strict=True)])
+        likely = np.flatnonzero(repeats.likely(pairs, threshold))
+        shared, most = repeats.near(pairs[likely], threshold)
+        near = np.flatnonzero(shared >= 0)
+        query = np.repeat(np.arange(len(texts)), [len(at) for at in places])[likely[near]]
+        at = np.concatenate(places)[likely[near]]
+        for number in range(len(texts)):
+            some = near[query == number], at[query == number]
+            yield cls._of(some[1], shared[some[0]], most[some[0]]) if len(some[1]) else None
+
+    @classmethod
+    def _of(cls, pairs: Ints, shared: Floats, most: Floats) -> NearPairs:
+        """Those of one query, from its pairs of places and what each two share."""
         members, places = np.unique(pairs, return_inverse=True)
-        shared, most = np.full((len(members), len(members)), -1.0), np.ones((len(members), len(members)))
         left, right = places.reshape(-1, 2).T
-        shared[left, right] = shared[right, left] = [repeats.shared(a, b) for a, b in names.tolist()]
-        most[left, right] = most[right, left] = [repeats.most(a, b) for a, b in names.tolist()]
-        return cls(rows[members], shared, most)
+        both = np.full((len(members), len(members)), -1.0), np.ones((len(members), len(members)))
+        for whole, values in zip(both, (shared, most), strict=True):
+            whole[left, right] = whole[right, left] = values
+        return cls(members, *both)
 
     @cached_property
     def largest(self) -> int:
@@ -147,35 +163,26 @@ class Repeats:
         self._sizes = np.zeros(len(owners), np.uint16)
         self._is_read = np.zeros(len(owners), bool)
         self._grams: dict[int, Ints] = {}
-        self._shared: dict[tuple[int, int], int] = {}
         self._conflicting: dict[tuple[int, int], bool] = {}
-        self._likely: dict[tuple[bytes, float], NDArray[np.bool_]] = {}
+        self.known: dict[tuple[bytes, float], NearPairs | None] = {}
 
-    def likely(self, rows: Ints, threshold: float) -> NDArray[np.bool_]:
-        """Which pairs of the texts `rows` may reach the threshold and have one owner.
+    def likely(self, pairs: Ints, threshold: float) -> Mask:
+        """Which pairs of texts may reach the threshold and have one owner.
 
         A bit vector per text, with a bit for each hashed trigram, rules out most pairs, most of them by the numbers
-        of bits alone. The result is cached: a moving slider asks for the same candidates again.
+        of bits alone.
         """
-        key = (rows.tobytes(), threshold)
-        if key in self._likely:
-            return self._likely[key]
-        self.read(rows)
-        left, right = np.triu_indices(len(rows), 1)
-        owned = self._owners.may_share(rows[left], rows[right])
-        left, right = left[owned], right[owned]
-        size = self._sizes[rows]
+        self.read(pairs.ravel())
+        some = np.flatnonzero(self._owners.may_share(*pairs.T))
+        left, right = pairs[some].T
+        size = self._sizes
         least = (threshold - _DOUBT) * np.sqrt(size[left].astype(float) * size[right])
         reach = np.minimum(size[left], size[right]) >= least
-        left, right, least = left[reach], right[reach], least[reach]
-        reach = _shared_bits(self._bits, rows[left], rows[right]) >= least
-        left, right = left[reach], right[reach]
-        is_one = self._owners.one(rows[left], rows[right])
-        near = np.zeros((len(rows), len(rows)), bool)
-        near[left[is_one], right[is_one]] = near[right[is_one], left[is_one]] = True
-        if len(rows) <= _FEW:
-            _keep(self._likely, key, near, _FEW_KEPT)
-        return near
+        some, least = some[reach], least[reach]
+        some = some[_shared_bits(self._bits, *pairs[some].T) >= least]
+        is_likely = np.zeros(len(pairs), bool)
+        is_likely[some] = self._owners.one(*pairs[some].T)
+        return is_likely
 
     def read(self, rows: Ints) -> None:
         """Compute the bit vectors of `rows`, which costs less for many at once."""
@@ -186,31 +193,20 @@ class Repeats:
             self._sizes[batch] = _sizes(self._bits[batch])
             self._is_read[batch] = True  # after the bits are written: another thread may read them
 
-    def near(self, pairs: Ints, threshold: float) -> Mask:
-        """Which pairs of texts are near-duplicates and do not differ in a number, a date, a negation or a value.
+    def near(self, pairs: Ints, threshold: float) -> tuple[Floats, Floats]:
+        """The trigrams that two texts share, and the geometric mean of what they have: the cosine is their ratio.
 
-        They are near where the cosine of their trigrams reaches the threshold.
+        What they share is -1 where the cosine is below the threshold, or where they differ in a number, a date, a
+        negation or a value.
         """
-        new = [row for row in np.unique(pairs).tolist() if row not in self._grams]
-        for row, text in zip(new, self._texts_at(np.array(new)) if new else (), strict=True):
-            _keep(self._grams, row, _trigrams(text))
-        names = list(map(tuple, pairs.tolist()))
-        is_near = np.array([self.shared(*pair) >= threshold * self.most(*pair) for pair in names], dtype=bool)
-        is_near[is_near] = ~np.array(self.conflicting([names[place] for place in np.flatnonzero(is_near)]), bool)
-        return is_near
-
-    def shared(self, one: int, other: int) -> int:
-        """The number of trigrams that two texts share."""
-        pair = (min(one, other), max(one, other))
-        shared = self._shared.get(pair)
-        if shared is None:
-            shared = len(np.intersect1d(self._gram(one), self._gram(other), assume_unique=True))
-            _keep(self._shared, pair, shared)
-        return shared
-
-    def most(self, one: int, other: int) -> float:
-        """The geometric mean of their numbers of trigrams: `shared` / `most` is the cosine."""
-        return float((len(self._gram(one)) * len(self._gram(other))) ** 0.5)
+        grams = self._grams_of(np.unique(pairs))
+        both = [(grams[one], grams[other]) for one, other in pairs.tolist()]
+        shared = np.array([len(np.intersect1d(*two, assume_unique=True)) for two in both], float)
+        most = np.array([float((len(one) * len(other)) ** 0.5) for one, other in both])
+        is_near: Mask = shared >= threshold * most
+        is_near[is_near] = ~np.array(self.conflicting(pairs[is_near]), bool)
+        shared[~is_near] = -1.0
+        return shared, most
 
     def cosines(self, rows: Ints) -> Floats:
         """The cosine of the trigrams of each two of the texts `rows`: `shared` / `most` of all pairs at once."""
@@ -218,33 +214,35 @@ class Repeats:
 
         if not len(rows):
             return np.zeros((0, 0))
-        grams = [self._gram(row) for row in rows.tolist()]
+        grams = list(self._grams_of(rows).values())
         size = np.array([len(gram) for gram in grams])
         column = np.unique(np.concatenate(grams), return_inverse=True)[1]
         has = csr_array((np.ones(len(column)), column, np.append(0, size.cumsum())))
         cosines: Floats = (has @ has.T).toarray() / np.sqrt(size[:, None] * size)
         return cosines
 
-    def conflicting(self, pairs: Sequence[tuple[int, int]]) -> list[bool]:
+    def conflicting(self, pairs: Ints) -> list[bool]:
         """Whether the texts of each pair differ in a number, a date, a negation or a value; new pairs at once."""
-        asked = [(min(pair), max(pair)) for pair in pairs]
+        asked = list(map(tuple, np.sort(pairs, axis=1).tolist()))
         known = {pair: self._conflicting[pair] for pair in asked if pair in self._conflicting}
         if new := sorted(set(asked).difference(known)):
             rows, places = np.unique(np.array(new), return_inverse=True)
             left, right = places.reshape(-1, 2).T
             conflicts = _conflicts()
-            differ = conflicts.between(conflicts.facts(self._texts_at(rows)), left, right)
-            known |= {pair: any(flags) for pair, flags in zip(new, differ.tolist(), strict=True)}
+            flags = conflicts.between(conflicts.facts(self._texts_at(rows)), left, right)
+            known |= zip(new, np.any(flags, axis=1).tolist(), strict=True)
             for pair in new:
                 _keep(self._conflicting, pair, known[pair])
         return [known[pair] for pair in asked]
 
-    def _gram(self, row: int) -> Ints:
-        gram = self._grams.get(row)
-        if gram is None:
-            gram = _trigrams(self._texts_at(np.array([row]))[0])
-            _keep(self._grams, row, gram)
-        return gram
+    def _grams_of(self, rows: Ints) -> dict[int, Ints]:
+        """The trigrams of each of the texts `rows`, in their order."""
+        new = [row for row in rows.tolist() if row not in self._grams]
+        read = dict(zip(new, map(_trigrams, self._texts_at(np.array(new)) if new else ()), strict=True))
+        grams = {row: read[row] if row in read else self._grams[row] for row in rows.tolist()}
+        for row in new:
+            _keep(self._grams, row, read[row])
+        return grams
 
     def subset(self, rows: Ints) -> Repeats:
         """The texts of some rows, numbered from 0: for a process without the index."""

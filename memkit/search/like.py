@@ -122,10 +122,9 @@ def _near_duplicates(question: Question, rows: Ints) -> tuple[str, ...]:
     alike = np.flatnonzero(is_copy if allowed is None else is_copy & allowed).tolist()
     if limit is not None:
         candidates = np.setdiff1d(question.retrieved.row, alike)
-        likely = index.repeats.likely(np.concatenate([rows, candidates]), limit)[: len(rows), len(rows) :]
-        one, other = likely.nonzero()
-        is_near = index.repeats.near(np.stack([rows[one], candidates[other]], axis=1), limit)
-        alike += candidates[other][is_near].tolist()
+        pairs = np.stack([np.repeat(rows, len(candidates)), np.tile(candidates, len(rows))], axis=1)
+        pairs = pairs[index.repeats.likely(pairs, limit)]
+        alike += pairs[index.repeats.near(pairs, limit)[0] >= 0, 1].tolist()
     return _ids(index, np.unique(index.rows.memory[alike]))
 
 

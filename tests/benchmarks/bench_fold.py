@@ -49,7 +49,8 @@ def covered(one: str, other: str) -> bool:
 
 
 def letters(one: str, other: str) -> bool:
-    return bool(Repeats([one, other], Owners.of(pa.table({"text": [one, other]}))).near(np.array([[0, 1]]), 0.85)[0])
+    shared, _ = Repeats([one, other], Owners.of(pa.table({"text": [one, other]}))).near(np.array([[0, 1]]), 0.85)
+    return bool(shared[0] >= 0)
 
 
 RULES: dict[str, Rule] = {

@@ -72,6 +72,26 @@ def test_what_stays_does_not_depend_on_what_comes_below(texts: list[str], thresh
     assert (under[under] == under).all()
 
 
+def test_near_duplicates_of_many_questions_at_once_are_those_of_each_alone() -> None:
+    texts = [SAID, "Зелёный чай", SAID.lower(), "зелёный чай", "Зелёный чай, пять", SAID.upper()]
+    questions = [np.array(some, np.int64) for some in ([0, 2, 5], [1, 3, 4], [0, 1], [4, 3, 1, 0, 2], [])]
+
+    def among(repeats: Repeats, some: list[Ints]) -> list[Any]:
+        found = NearPairs.among(repeats, some, 0.8, some)
+        return [near and (near.rows.tolist(), near.shared.tolist(), near.most.tolist()) for near in found]
+
+    def repeats() -> Repeats:
+        return Repeats(texts, Owners.of(pa.table({"text": texts})))
+
+    alone, once = [among(repeats(), [some])[0] for some in questions], repeats()
+    assert [near is None for near in alone] == [False, False, True, False, True]
+    assert among(once, questions) == alone
+    assert among(once, [*reversed(questions), *questions]) == [
+        *reversed(alone),
+        *alone,
+    ]  # some are kept
+
+
 def _says_the_same(one: str, other: str, threshold: float) -> bool:
     plain = [f"{' '.join(text.casefold().split()):\0<3}" for text in (one, other)]
     a, b = ({text[start : start + 3] for start in range(len(text) - 2)} for text in plain)

@@ -77,7 +77,8 @@ def _of_query(shortlist: Shortlist, query: slice, least: float) -> Iterator[_Upd
     repeats, text = texts.repeats, texts.row[query]
     is_update = dated[:, None] > dated  # no date is later than another
     rows, is_update = _paired(np.arange(len(text)), is_update)
-    rows, is_update = _paired(rows, is_update & repeats.likely(text[rows], least))
+    is_update[is_update] = repeats.likely(text[rows][np.argwhere(is_update)], least)
+    rows, is_update = _paired(rows, is_update)
     cosine = repeats.cosines(text[rows])
     is_update &= cosine >= least
     for newer in np.flatnonzero(is_update.any(axis=1)).tolist():
