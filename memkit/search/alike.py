@@ -71,7 +71,7 @@ class NearPairs:
             compared = dict(zip(some_keys, cls._compared(repeats, some_texts, threshold), strict=True))
             for key, some in zip(some_keys, some_texts, strict=True):
                 if len(some) <= _FEW:
-                    _keep(repeats.known, key, compared[key], _FEW_KEPT)
+                    keep(repeats.known, key, compared[key], _FEW_KEPT)
             known |= compared
         found = [known[key] for key in keys]
         return [near and replace(near, rows=some[near.rows]) for near, some in zip(found, rows, strict=True)]
@@ -232,7 +232,7 @@ class Repeats:
             flags = conflicts.between(conflicts.facts(self._texts_at(rows)), left, right)
             known |= zip(new, np.any(flags, axis=1).tolist(), strict=True)
             for pair in new:
-                _keep(self._conflicting, pair, known[pair])
+                keep(self._conflicting, pair, known[pair])
         return [known[pair] for pair in asked]
 
     def _grams_of(self, rows: Ints) -> dict[int, Ints]:
@@ -241,7 +241,7 @@ class Repeats:
         read = dict(zip(new, map(_trigrams, self._texts_at(np.array(new)) if new else ()), strict=True))
         grams = {row: read[row] if row in read else self._grams[row] for row in rows.tolist()}
         for row in new:
-            _keep(self._grams, row, read[row])
+            keep(self._grams, row, read[row])
         return grams
 
     def subset(self, rows: Ints) -> Repeats:
@@ -276,7 +276,8 @@ class Texts:
         return Texts(self.repeats.subset(texts), row)
 
 
-def _keep(cache: dict[Any, Any], key: object, value: object, most: int = _KEPT) -> None:
+def keep(cache: dict[Any, Any], key: object, value: object, most: int = _KEPT) -> None:
+    """Put a value into a cache, which is emptied first where it has so many."""
     if len(cache) >= most:
         cache.clear()
     cache[key] = value

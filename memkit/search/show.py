@@ -19,6 +19,7 @@ from memkit.display.sheet import likelihood
 from memkit.display.views import names_of
 from memkit.errors import ParameterError, QueryError, count_of, did_you_mean
 from memkit.schemas import WORDS, Floats, Ints, result_schema, tuples_of
+from memkit.search.alike import keep
 from memkit.search.ask import Queries, Settings
 from memkit.search.fitted.chunks import take_rows
 from memkit.search.fitted.index import MemoryIndex, Searchable
@@ -34,7 +35,7 @@ from memkit.search.steps.rerank import with_names
 from memkit.search.steps.scope import replaced_in
 from memkit.text import boilerplate
 from memkit.text.secrets import mask
-from memkit.text.snippet import SNIPPET, window
+from memkit.text.snippet import SNIPPET, units_of, window
 
 if TYPE_CHECKING:
     from memkit.search.retriever import Retriever
@@ -155,24 +156,28 @@ def _by_hit(ids: pa.ChunkedArray, replaced: pa.Table) -> pa.Array:
 def _snippets(question: Question, hits: Candidates, chunks: list[str]) -> dict[str, Any]:
     """The best window of each hit's memory around its chunk, and where it is in the memory's text."""
     index = question.index
-    memories = take_rows(index.memories["text"], index.rows.memory[hits.row]).to_pylist()
-    places, littered = list[tuple[int, int]](), index.rows.littered
-    is_littered = np.zeros(len(hits.row), bool) if littered is None else littered[hits.row]
-    for query, chunk, memory, has_litter in zip(hits.query.tolist(), chunks, memories, is_littered, strict=True):
-        text = memory or ""
-        start = max(0, text.find(chunk))
-        end = start + len(chunk)
-        hidden = _boilerplate_around(text, start, end, index.settings.boilerplate) if has_litter else []
-        places.append(window(text, question.queries.texts[query], SNIPPET, start, end, hidden))
-    snippets = [(memory or "")[start:end] for memory, (start, end) in zip(memories, places, strict=True)]
+    texts = take_rows(index.memories["text"], index.rows.memory[hits.row]).to_pylist()
+    places = []
+    for query, row, chunk, text in zip(hits.query.tolist(), hits.row.tolist(), chunks, texts, strict=True):
+        units = index.units.get(row)
+        if units is None:
+            units = _units(index, row, chunk, text)
+            keep(index.units, row, units)
+        places.append(window(text, question.queries.texts[query], SNIPPET, units))
+    snippets = [text[start:end] for text, (start, end) in zip(texts, places, strict=True)]
     starts, ends = (pa.array([place[side] for place in places], pa.int64()) for side in (0, 1))
     return {"snippet": pa.array(snippets, pa.string()), "snippet_start": starts, "snippet_end": ends}
 
 
-def _boilerplate_around(text: str, start: int, end: int, patterns: Sequence[str]) -> list[tuple[int, int]]:
-    """Where boilerplate is in a chunk of `text` and as far around it as a snippet reaches."""
-    first = max(0, start - SNIPPET)
-    return [(first + a, first + b) for a, b in boilerplate.spans(text[first : end + SNIPPET], patterns)]
+def _units(index: MemoryIndex, row: int, chunk: str, text: str) -> list[tuple[int, int]]:
+    """Where the sentences of a chunk are in its memory's text, without boilerplate."""
+    start = max(0, text.find(chunk))
+    end, first = start + len(chunk), max(0, start - SNIPPET)
+    hidden = []
+    if index.rows.littered is not None and index.rows.littered[row]:
+        around = boilerplate.spans(text[first : end + SNIPPET], index.settings.boilerplate)
+        hidden = [(first + a, first + b) for a, b in around]
+    return units_of(text, SNIPPET, start, end, hidden)
 
 
 def _note(question: Question, ranked: Ranked, *more: str) -> str:

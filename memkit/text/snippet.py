@@ -24,29 +24,62 @@ _WRAPPED_AT = 60
 """A line of so many characters may go on in the next."""
 
 
-def window(
-    text: str,
-    query: str,
-    width: int = SNIPPET,
-    start: int = 0,
-    end: int | None = None,
-    without: Sequence[tuple[int, int]] = (),
-) -> tuple[int, int]:
-    """The part of `text` that says most of what `query` asks, in whole sentences or lines.
+def units_of(
+    text: str, width: int = SNIPPET, start: int = 0, end: int | None = None, without: Sequence[tuple[int, int]] = ()
+) -> list[tuple[int, int]]:
+    """Where the sentences and lines of `text` begin and end that a `window` may show.
 
     Parameters
     ----------
     text : str
         Of any length; cost linear in the characters between `start` and `end`, and `width` beyond.
+    width : int, characters
+        Largest length of the window.
+    start, end : int
+        The characters of the chunk that was found: the window lies in it, or reaches beyond to begin and end a
+        sentence.
+    without : sequence of tuple of int
+        Where text begins and ends that is not shown, such as boilerplate: the window holds none of the sentences and
+        lines in it, if there are others.
+
+    Returns
+    -------
+    list of tuple of int
+        At least one.
+
+    Examples
+    --------
+    >>> units_of("Сервер стоит в Казани. Чай зелёный.", width=20)
+    [(0, 22), (23, 35)]
+    """
+    if len(text) <= width and not without:
+        last = len(text.rstrip())
+        return [(min(len(text) - len(text.lstrip()), last), last)]
+    end = len(text) if end is None else end
+    low, high = max(0, start - width), min(len(text), end + width)
+    places = [low + place for place in borders(text[low:high])]
+    units = []
+    for begins, following in pairwise([*places, high]):
+        first = start if begins == low > 0 else begins  # what is before, and how it ends, is not known
+        last = min(following, end) if following == high < len(text) else following
+        last = first + len(text[first:last].rstrip())
+        units += [(first, last)] * (first < last and first < end and last > start)
+    shown = [(a, b) for a, b in units if not any(begins <= a and b <= ends for begins, ends in without)]
+    return shown or units or [(start, end)]
+
+
+def window(text: str, query: str, width: int = SNIPPET, units: list[tuple[int, int]] | None = None) -> tuple[int, int]:
+    """The part of `text` that says most of what `query` asks, in whole sentences or lines.
+
+    Parameters
+    ----------
+    text : str
     query : str
-        The search query; if none of its words is found, the part begins with what `start` is in.
+        The search query; if none of its words is found, the part begins with the first unit.
     width : int, characters
         Largest length; a sentence that is longer is cut at blanks.
-    start, end : int
-        The characters of the chunk that was found: the part lies in it, or reaches beyond to begin and end a sentence.
-    without : sequence of tuple of int
-        Where text begins and ends that is not shown, such as boilerplate: the part holds none of the sentences and
-        lines in it, if there are others.
+    units : list of tuple of int, optional
+        What may be shown, as `units_of` returns it; None: all sentences and lines.
 
     Returns
     -------
@@ -60,20 +93,7 @@ def window(
     >>> text[begins:ends]
     'Пул соединений вырос до десяти.'
     """
-    if len(text) <= width and not without:
-        last = len(text.rstrip())
-        return min(len(text) - len(text.lstrip()), last), last
-    end = len(text) if end is None else end
-    low, high = max(0, start - width), min(len(text), end + width)
-    places = [low + place for place in borders(text[low:high])]
-    units = []
-    for begins, following in pairwise([*places, high]):
-        first = start if begins == low > 0 else begins  # what is before, and how it ends, is not known
-        last = min(following, end) if following == high < len(text) else following
-        last = first + len(text[first:last].rstrip())
-        units += [(first, last)] * (first < last and first < end and last > start)
-    shown = [(a, b) for a, b in units if not any(begins <= a and b <= ends for begins, ends in without)]
-    units = shown or units or [(start, end)]
+    units = units_of(text, width) if units is None else units
     begins, ends = units[0][0], units[-1][1]
     if len(units) == 1 and ends - begins <= width:
         return begins, ends

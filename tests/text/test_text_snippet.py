@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from memkit.text.headings import says_something
 from memkit.text.sentences import borders, goes_on
-from memkit.text.snippet import plain_line, snippet, window
+from memkit.text.snippet import plain_line, snippet, units_of, window
 
 SENTENCES = st.lists(
     st.sampled_from(
@@ -52,7 +52,7 @@ def test_a_window_is_whole_sentences_within_the_width_or_a_part_of_one_that_is_l
     text = "".join(sentences)
     start = data.draw(st.integers(0, len(text)))
     end = data.draw(st.integers(start, len(text)))
-    begins, ends = window(text, query, width, start, end)
+    begins, ends = window(text, query, width, units_of(text, width, start, end))
     assert 0 <= begins <= ends <= len(text)
     assert ends - begins <= width
     whole_begins, whole_ends = window(text, query, width)
@@ -69,7 +69,7 @@ def test_the_window_is_where_most_words_of_the_query_are() -> None:
     for query in ("пул соединений в феврале", "ПУЛЫ СОЕДИНЕНИЯ"):
         begins, ends = window(text, query, width=60)
         assert "соединений вырос до десяти" in text[begins:ends]
-    begins, ends = window(text, "ничего", width=30, start=26)
+    begins, ends = window(text, "ничего", 30, units_of(text, 30, 26))
     assert (begins, text[begins:ends]) == (26, "Чай зелёный. Чай зелёный."), "meaning alone: where the chunk begins"
 
 
@@ -90,7 +90,7 @@ def test_a_window_shows_no_line_that_is_left_out_unless_there_is_no_other() -> N
     text = f"{head}Пул вырос до десяти.{tail}Чай зелёный."
     without = [(0, len(head) - 1), (text.index("<!--"), text.index("-->") + 3)]
     shown = {
-        query: text[slice(*window(text, query, width, without=without))]
+        query: text[slice(*window(text, query, width, units_of(text, width, without=without)))]
         for query, width in (("пул", 90), ("чай", 200), ("anna pool", 90), ("дятел", 240))
     }
     assert shown == {
@@ -99,7 +99,7 @@ def test_a_window_shows_no_line_that_is_left_out_unless_there_is_no_other() -> N
         "anna pool": "Пул вырос до десяти.",
         "дятел": "Пул вырос до десяти.",
     }
-    assert text[slice(*window(text, "пул", 240, without=[(0, len(text))]))] == text
+    assert text[slice(*window(text, "пул", 240, units_of(text, 240, without=[(0, len(text))])))] == text
 
 
 def test_a_snippet_marks_what_it_leaves_out() -> None:

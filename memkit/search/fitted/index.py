@@ -149,6 +149,8 @@ class MemoryIndex:
         chunk.
     names : dict of int to tuple
         A cache: id and names of memories, by row.
+    units : dict of int to list
+        A cache: where the sentences of a chunk are in its memory's text, by the chunk's row.
     term_vectors : dict of str to dict
         A cache: vectors of single terms, by the encoder's fingerprint.
     encode_limit : int or None
@@ -177,6 +179,7 @@ class MemoryIndex:
     on_disk: Callable[[MemoryIndex, str], Any] | None = None
     former: tuple[MemoryIndex, Ints] | None = None
     names: dict[int, tuple[str, list[str]]] = field(default_factory=dict)
+    units: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
     term_vectors: dict[str, TermVectors] = field(default_factory=dict)
     encode_limit: int | None = None
     n_waiting: int = -1
