@@ -499,10 +499,9 @@ def _log_frequency(counts: np.ndarray) -> Any:
 
 
 def _known_terms(postings: Postings, terms: list[str]) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers and counts of the known terms, sorted by term, so that equal texts get equal sums."""
-    counts = {postings.terms.get(term): count for term, count in Counter(sorted(terms)).items()}
-    counts.pop(None, None)
-    return np.array(list(counts), np.int64), np.array(list(counts.values()), np.int64)
+    """Numbers and counts of the known terms, sorted as terms are, so that equal texts get equal sums."""
+    known = np.array([number for term in terms if (number := postings.terms.get(term)) is not None], np.int64)
+    return np.unique(known, return_counts=True)
 
 
 def _unit_weights(postings: Postings, idf: np.ndarray, terms: list[str]) -> Query:

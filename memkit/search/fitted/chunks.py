@@ -155,9 +155,10 @@ def _is_filled(column: pa.ChunkedArray) -> bool:
 
 def take_rows(table: pa.Table | pa.ChunkedArray, rows: Ints) -> Any:
     """The `rows` of a table or column, taken chunk by chunk: from several chunks at once, Arrow copies all texts."""
-    sizes = [len(piece) for piece in (table.column(0) if isinstance(table, pa.Table) else table).chunks]
-    if len(sizes) <= 1:
+    column = table.column(0) if isinstance(table, pa.Table) else table
+    if column.num_chunks <= 1:
         return table.take(pa.array(rows))
+    sizes = [len(piece) for piece in column.chunks]
     ends = np.cumsum(sizes)
     piece = np.searchsorted(ends, rows, side="right")
     order = np.argsort(piece, kind="stable")
