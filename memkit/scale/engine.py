@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from tempfile import TemporaryFile
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -22,8 +22,6 @@ from memkit.index.dense import Dense
 from memkit.index.turns import AUTO
 from memkit.schemas import Floats, Ints, Mask
 from memkit.search.fitted.index import MemoryIndex
-from memkit.search.settings import QuerySettings
-from memkit.search.steps.recall import Arm
 
 LOCAL = "local"
 ALLOWED = 10_000
@@ -291,8 +289,8 @@ def _lists(values: Sequence[Any], kind: type) -> pa.Array:
 
 
 @dataclass
-class EngineIndex(MemoryIndex):
-    """A `MemoryIndex` whose candidates come from an engine.
+class InEngine:
+    """Finds the candidates of an index's arms in an engine.
 
     Attributes
     ----------
@@ -300,42 +298,39 @@ class EngineIndex(MemoryIndex):
         The arms with their rows in the engine.
     """
 
+    engine: Engine
     held: dict[str, EngineArm] = field(default_factory=dict)
 
-    def ready(self, how: QuerySettings) -> None:
-        """As `MemoryIndex.ready`; missing rows are uploaded to the engine.
+    def ready(self, index: MemoryIndex) -> None:
+        """Upload the rows of the index's arms that are missing in the engine.
 
         Raises
         ------
         ParameterError
-            If the engine is unknown, or `context_column` is set.
+            If `context_column` is set.
         """
-        as_engine(self.settings.engine)
-        super().ready(how)
-        if self.settings.context_column not in (None, AUTO):
+        if index.settings.context_column not in (None, AUTO):
             raise ParameterError("Index: 'context_column' looks at all rows of a conversation: engine='local' alone.")
-        for name in self.arms:
-            _ = (arm := self._held(name)).collection
+        for name in index.arms:
+            _ = (arm := self._held(index, name)).collection
             arm.offload()
 
-    @cached_property
-    def conversations(self) -> None:
-        """None: neighbours need not be in the engine's answer."""
+    def candidates(
+        self, index: MemoryIndex, name: str, queries: Sequence[str], n: int, allowed: Mask | None, **options: Any
+    ) -> pa.Table:
+        """As those of the arm, found in the engine."""
+        return self._held(index, name).candidates(queries, n, allowed, **options)
 
-    def candidate_source(self, name: str) -> Arm:
-        """The engine, with the rows of the arm."""
-        return cast(Arm, self._held(name))
-
-    def _held(self, name: str) -> EngineArm:
-        engine = as_engine(self.settings.engine)
-        if name not in self.held and engine is not None:
-            s, encoder = self.settings, self.fingerprint if name == "vector" else None
-            state = repr((self.digests, s.analyzer, s.lexical, s.centre, encoder))
-            owner = self.rows.owner[self.rows.memory]
-            self.held[name] = EngineArm(engine, self.arms[name], name, state, owner, self.rows.filled)
+    def _held(self, index: MemoryIndex, name: str) -> EngineArm:
+        if name not in self.held:
+            s, encoder = index.settings, index.fingerprint if name == "vector" else None
+            state = repr((index.digests, s.analyzer, s.lexical, s.centre, encoder))
+            owner = index.rows.owner[index.rows.memory]
+            self.held[name] = EngineArm(self.engine, index.arms[name], name, state, owner, index.rows.filled)
         return self.held[name]
 
-    @property
-    def is_steady(self) -> bool:
-        """False: no engine promises that the best n are the first of the best 2 n."""
-        return False
+
+def elsewhere(spec: Any) -> InEngine | None:
+    """What finds candidates in the engine that `spec` names or is, as for `as_engine`."""
+    engine = as_engine(spec)
+    return None if engine is None else InEngine(engine)

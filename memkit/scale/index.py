@@ -37,7 +37,7 @@ from memkit.schemas import TABLES, Ints
 from memkit.search.ask import Ask
 from memkit.search.fitted.across import Vocabulary
 from memkit.search.fitted.chunks import take_rows
-from memkit.search.fitted.index import Answer, MemoryIndex, Reading, Searchable, build_as, of_chunks
+from memkit.search.fitted.index import Answer, MemoryIndex, Reading, Searchable, build, of_chunks
 from memkit.search.fitted.settings import Index
 from memkit.search.settings import QuerySettings
 from memkit.search.state import Candidates, merge
@@ -61,7 +61,7 @@ _PartCandidates = tuple[MemoryIndex, dict[str, pa.Table]]
 
 def count(folder: Path, trusted: bool, number: int, settings: Index, arms: Sequence[str]) -> Statistics:
     """The statistics of a bucket; the vectors of its texts are then in the cache."""
-    return _counted(build_as(MemoryIndex, Buckets(folder, trusted).bucket(number), settings), arms)
+    return _counted(build(Buckets(folder, trusted).bucket(number), settings), arms)
 
 
 def _counted(index: MemoryIndex, arms: Sequence[str]) -> Statistics:
@@ -129,7 +129,7 @@ class BucketIndex:
                 f"this holds all memories in memory at once, at most {AT_ONCE:,}. Got {self.corpus.n_memories:,}: fit"
                 " the Retriever to some buckets, lake.bucket(number), or to a sample of the users."
             )
-        whole = build_as(MemoryIndex, self.corpus.whole(), self.settings)
+        whole = build(self.corpus.whole(), self.settings)
         whole.conversations = None  # as over the buckets
         return whole
 
@@ -151,7 +151,7 @@ class BucketIndex:
             return index
 
     def _opened(self, corpus: Corpus) -> MemoryIndex:
-        index = self._as_part(build_as(MemoryIndex, corpus, self.settings))
+        index = self._as_part(build(corpus, self.settings))
         for name in self.names if index.chunks.num_rows else ():
             index.arms[name] = self._dense(index) if name == VECTOR else self.lexical(index, name)
         return index
@@ -398,4 +398,4 @@ def save_statistics(folder: Path, index: Searchable, how: QuerySettings) -> None
 
 def empty_index(settings: Index) -> MemoryIndex:
     """An empty index, for the weights of the arms."""
-    return build_as(MemoryIndex, Corpus({"memories": TABLES["memories"].empty_table()}), settings)
+    return build(Corpus({"memories": TABLES["memories"].empty_table()}), settings)

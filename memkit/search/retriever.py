@@ -16,7 +16,7 @@ from memkit.base.params import AsOf, check_choice, check_value, current_names, e
 from memkit.base.plugins import LAKES
 from memkit.errors import MemkitError, NotFittedError
 from memkit.search.ask import Ask, Asked, Settings, as_queries
-from memkit.search.fitted.index import ROWS, MemoryIndex, Searchable, build_as
+from memkit.search.fitted.index import ROWS, MemoryIndex, Searchable, build
 from memkit.search.fitted.settings import ENCODER_DOC, Index
 from memkit.search.fitted.store import FOLDER, former_index, keep_index, load_index, save_index, saved_arm
 from memkit.search.like import ask_like
@@ -473,7 +473,7 @@ def _changed(settings: Index, search: Retriever) -> list[str]:
 
 @singledispatch
 def index_for(corpus: Corpus, settings: Index, how: QuerySettings, before: Searchable | None = None) -> Searchable:
-    """Build the index of `corpus`, with the arms that `how` needs; other parameters as for `build_as`.
+    """Build the index of `corpus`, with the arms that `how` needs; other parameters as for `build`.
 
     Raises
     ------
@@ -481,17 +481,13 @@ def index_for(corpus: Corpus, settings: Index, how: QuerySettings, before: Searc
         If this kind cannot be built with the settings.
     """
     former = before if isinstance(before, MemoryIndex) else former_index(corpus, settings, how)
-    index = build_as(_kind(settings), corpus, settings, former)
+    elsewhere = None if settings.engine == "local" else LAKES.needed("engine").elsewhere(settings.engine)
+    index = build(corpus, settings, former)
+    if elsewhere is not None:
+        index.elsewhere, index.conversations = elsewhere, None  # neighbours need not be in the engine's answer
     if corpus.arms_from[0]:
         index.on_disk = saved_arm
     return index
-
-
-def _kind(settings: Index) -> type[MemoryIndex]:
-    if settings.engine == "local":
-        return MemoryIndex
-    kind: type[MemoryIndex] = LAKES.needed("engine").EngineIndex
-    return kind
 
 
 def fitted_corpus(index: Searchable, params: Callable[[], dict[str, Any]], how: Callable[[], QuerySettings]) -> Corpus:

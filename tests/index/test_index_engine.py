@@ -164,7 +164,7 @@ def test_where_too_much_would_be_asked_for_all_allowed_rows_are_named_in_parts(
 def test_rows_are_put_once_and_again_where_some_are_missing(corpus: mk.Corpus, milvus: Milvus) -> None:
     search = mk.Retriever(encoder=None, index=mk.Index(engine=milvus), gram_weight=0.0).fit(corpus)
     before = search.search(QUESTIONS, as_of=DAY)
-    name = next(iter(search.index_.held.values())).collection
+    name = next(iter(search.index_.elsewhere.held.values())).collection
     full = milvus.count(name)
     milvus._call("delete", name, filter="id < 200")
     milvus._call("flush", name)

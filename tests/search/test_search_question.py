@@ -14,7 +14,7 @@ import memkit as mk
 from memkit.base.params import Param
 from memkit.errors import ParameterError
 from memkit.search.ask import Settings
-from memkit.search.fitted.index import MemoryIndex, build_as
+from memkit.search.fitted.index import build
 from memkit.search.fitted.settings import Index
 from memkit.search.retriever import Retriever
 from memkit.search.settings import QuerySettings
@@ -151,7 +151,7 @@ def test_a_question_in_words_of_the_corpus_asks_nobody_for_stems_and_reads_its_d
 
 def test_nothing_is_compared_with_a_moment_after_the_last_memory() -> None:
     corpus = mk.from_table({"memory_id": ["a", "b"], "text": ["чай", "кот"], "created_at": ["2026-02-01", None]})
-    rows = build_as(MemoryIndex, corpus, Index(encoder=None)).rows
+    rows = build(corpus, Index(encoder=None)).rows
     before, after = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 3, 1, tzinfo=UTC)
     assert (rows.has_later(before), rows.has_later(after)) == (True, False)
     is_future = rows.future(before)

@@ -1,8 +1,8 @@
 """The index that `Retriever.fit` builds: chunks, their arms, and arrays about them, for all query-time settings.
 
 A `Reading` is a question as an index reads it.
-`Searchable` is the interface that a Retriever uses. `MemoryIndex` is the one in memory; a room above has one whose
-rows another engine holds, and one over many shards.
+`Searchable` is the interface that a Retriever uses. `MemoryIndex` is the one in memory; a room above has one over many
+shards, and engines that find its candidates `Elsewhere`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from heapq import nsmallest
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -119,6 +119,15 @@ class Searchable(Protocol):
     def answer(self, ask: Ask, /) -> Answer: ...
 
 
+class Elsewhere(Protocol):
+    """What finds the candidates of an index's arms in their place: an engine."""
+
+    def ready(self, index: MemoryIndex, /) -> None: ...
+    def candidates(
+        self, index: MemoryIndex, name: str, queries: Any, n: int, allowed: Mask | None, /, **options: Any
+    ) -> pa.Table: ...
+
+
 @dataclass
 class MemoryIndex:
     """The index of a corpus, in memory.
@@ -163,6 +172,8 @@ class MemoryIndex:
         A cache: a search over the same corpus in which some memories lack a column, by that column, after their ids.
     is_whole : bool
         Whether `rows` are those of all memories that can be searched, and not of a part of them.
+    elsewhere : Elsewhere or None
+        What finds candidates in place of the arms.
     """
 
     corpus: Corpus
@@ -186,6 +197,7 @@ class MemoryIndex:
     without: dict[str, tuple[pa.Array, Any]] = field(default_factory=dict, repr=False)
     saved: set[str] = field(default_factory=set)
     is_whole: bool = True
+    elsewhere: Elsewhere | None = None
 
     def __str__(self) -> str:
         arms = ", ".join(f"{a} ({self.fingerprint})" if a == "vector" else a for a in self.arms) or "none yet"
@@ -197,13 +209,15 @@ class MemoryIndex:
         Raises
         ------
         ParameterError
-            If no arm has a weight, or `context_column` is no column.
+            If no arm has a weight, or `context_column` is no column, or an engine refuses it.
         """
         encoded = shared_cache().encoded
         self.weights(how)
         _ = self.turns  # an unknown column is an error at fit
         self._prepare(how, shared_cache().encoded - encoded)
         self.former = None
+        if self.elsewhere is not None:
+            self.elsewhere.ready(self)
 
     def encode(self, how: QuerySettings | None) -> int:
         """Build the arm of meaning if it waits, and prepare for `how`; the number of texts that were encoded."""
@@ -257,11 +271,6 @@ class MemoryIndex:
         reading = Reading(ask, scope, weights, sight, nearest_words(self, ask, weights, sight))
         pools = 2 if ask.to_trace and scope.allowed is None and self.is_steady else 1
         return Answer(self, reading, self.retrieve(reading, pools * depth_of(ask.settings), scope.allowed))
-
-    def candidate_source(self, name: str) -> Arm:
-        """The object that retrieves candidates for an arm: the arm itself."""
-        arm: Arm = self.arms[name]
-        return arm
 
     @cached_property
     def is_dated(self) -> bool:
@@ -426,8 +435,9 @@ class MemoryIndex:
 
     @property
     def is_steady(self) -> bool:
-        """Whether the best n of each arm are the first of its best 2 n; approximate indexes do not promise it."""
-        return self.is_whole and self.turns is None and all(arm.is_exact for arm in [*self.arms.values()])
+        """Whether the best n of each arm are the first of its best 2 n; engines and approximate ones need not be."""
+        is_own = self.is_whole and self.elsewhere is None and self.turns is None
+        return is_own and all(arm.is_exact for arm in [*self.arms.values()])
 
     @cached_property
     def vocabulary(self) -> Vocabulary | None:
@@ -493,9 +503,6 @@ class MemoryIndex:
         return Likeness(rows, terms_by(self.settings.analyzer).terms(take_rows(self.texts, rows).to_pylist()))
 
 
-Kind = TypeVar("Kind", bound=MemoryIndex)
-
-
 def _has_values(column: pa.ChunkedArray) -> bool:
     """Whether any value is neither null nor an empty text."""
     filled = pc.binary_length(column) if pa.types.is_string(column.type) else column.is_valid()
@@ -515,12 +522,11 @@ def _of_chunks(settings: Index) -> str:
     return repr({name: value for name, value in settings.get_params(deep=False).items() if name != "encoder"})
 
 
-def build_as(kind: Callable[..., Kind], corpus: Corpus, settings: Index, before: MemoryIndex | None = None) -> Kind:
+def build(corpus: Corpus, settings: Index, before: MemoryIndex | None = None) -> MemoryIndex:
     """Cut the memories of `corpus` into chunks and compute their columns; arms are built later.
 
     Parameters
     ----------
-    kind : type of MemoryIndex
     before : MemoryIndex, optional
         A former index with the same settings: its data about unchanged memories is reused. The result is the same.
     """
@@ -537,7 +543,7 @@ def build_as(kind: Callable[..., Kind], corpus: Corpus, settings: Index, before:
         chunker = partial(make_chunks, settings=settings)
         memories, table, former = refit_tables(before, corpus_memories, order, chunker)
     rows = make_rows(memories, table, former and (former[0].rows, *former[1:]))
-    index = kind(
+    index = MemoryIndex(
         corpus, corpus_memories, settings, order, memories, *_columns_of(table), rows, absent=_absent(settings)
     )
     if former is not None:

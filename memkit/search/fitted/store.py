@@ -22,7 +22,7 @@ from memkit.index import store
 from memkit.index.cache import shared_cache
 from memkit.index.encode import check_given, needs_naming, was_given
 from memkit.search.fitted.chunks import vectors_of
-from memkit.search.fitted.index import ROWS, MemoryIndex, Searchable, build_as
+from memkit.search.fitted.index import ROWS, MemoryIndex, Searchable, build
 from memkit.search.fitted.settings import Index
 from memkit.search.settings import QuerySettings
 from memkit.search.steps.recall import ARMS
@@ -134,7 +134,7 @@ def _load(
                 f" out; with_params({name}=...) puts it back, and trust=True says that the index is your own."
             )
             params[name] = None
-    index = build_as(MemoryIndex, corpus, Index(**{name: params[name] for name in Index.params()}))
+    index = build(corpus, Index(**{name: params[name] for name in Index.params()}))
     if index.digests != manifest["rows"]:
         raise StaleIndexError(
             f"{folder.name}/{MANIFEST}: expected the memories that the saved index was made from. Got others:"
@@ -190,7 +190,7 @@ def former_index(corpus: Corpus, settings: Index, how: QuerySettings) -> MemoryI
     former = corpus.former
     if former is None or not (former.arms_from[0] and any(former.arms_from[0].glob(f"*/{FOLDER}"))):
         return None
-    index = build_as(MemoryIndex, former, settings)
+    index = build(former, settings)
     arms = {name: saved_arm(index, name) for name, arm in ARMS.items() if arm.weight(how) != 0}
     index.arms = {name: arm for name, arm in arms.items() if arm is not None}
     return index if index.arms else None
@@ -236,7 +236,7 @@ def forget(memories: pa.Table, root: Path) -> None:
     """Delete from the user's cache the vectors of the texts of these memories, once below `root`, and what is kept of
     folders that had them.
     """
-    index = build_as(MemoryIndex, from_table(memories), Index(encoder=None)) if memories.num_rows else None
+    index = build(from_table(memories), Index(encoder=None)) if memories.num_rows else None
     columns = (memories["text"], index.texts, index.own_texts, index.chunks["text"]) if index else ()
     texts = {text for column in columns for text in column.to_pylist() if text}
     shared_cache().forget(texts)

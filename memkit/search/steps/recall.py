@@ -152,7 +152,10 @@ class Recall(Step):
             near = reading.ask.settings.near_words
             options["near"] = [dict.fromkeys(nearest.values(), near) for nearest in reading.nearest]
         if index.turns is None or not arm.lends:
-            return index.candidate_source(self.name).candidates(queries, n, index.filled(allowed), **options)
+            if index.elsewhere is not None:
+                return index.elsewhere.candidates(index, self.name, queries, n, index.filled(allowed), **options)
+            of_arm: pa.Table = arm.candidates(queries, n, index.filled(allowed), **options)
+            return of_arm
         visible = reading.scope.allowed
         lending = index.filled(visible) if self.everywhere else visible
         found: pa.Table = arm.candidates_in_turns(queries, n, index.filled(allowed), index.turns, lending, **options)
