@@ -483,11 +483,11 @@ def _without_function_words(queries: Sequence[str], function_word_weight: float)
     """The queries without stop words, if these have a lower weight; a query of stop words alone stays as it is."""
     if function_word_weight == 1.0:
         return queries
-    return [_WORDS.sub(_unless_function_word, query).strip() or query for query in queries]
-
-
-def _unless_function_word(word: re.Match[str]) -> str:
-    return "" if word[0].lower().replace("ё", "е") in FUNCTION_WORDS else word[0]
+    return [
+        _WORDS.sub(lambda word: "" if word[0].lower().replace("ё", "е") in FUNCTION_WORDS else word[0], query).strip()
+        or query
+        for query in queries
+    ]
 
 
 # Distinguishes a gram from a stem of the same letters; no term contains a tab.

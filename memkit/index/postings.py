@@ -44,7 +44,7 @@ _BLOCKS_MIN = 1024
 _PART = 1 << 18
 """Postings that are processed together, so that intermediate arrays stay in the processor's cache."""
 _SAMPLE_MAX = 4096
-_FEW_POSTINGS = 2_000_000
+_FEW_POSTINGS, _MOST_POSTINGS = 2_000_000, 2**31 - 1
 ROWS_A_TASK = 20_000  # that one process counts, if several share the work
 _LEAST = np.nextafter(np.float32(0), np.float32(1))
 
@@ -189,7 +189,10 @@ class Postings:
         """Add the weights of `terms` times their factors to `scores`; return rows likely to be the best."""
         starts, stops = self.offsets[terms], self.offsets[terms + 1]
         _adder(len(self.rows))(scores, self.rows, self.weights, starts, stops, factors)
-        return self.rows[_rarest(starts, stops, n)]
+        # The shortest list of at least `n` rows, which are likely to score well; none if it is long.
+        lengths = ((length, place) for place, length in enumerate((stops - starts).tolist()) if length >= n)
+        length, place = min(lengths, default=(0, 0))
+        return self.rows[starts[place] : stops[place]] if 0 < length <= _SAMPLE_MAX else self.rows[:0]
 
 
 def _adder(n_postings: int) -> Add:
@@ -205,7 +208,7 @@ def _adder(n_postings: int) -> Add:
         from scipy.sparse._sparsetools import csc_matvec
     except ImportError:  # should SciPy move it, slower is better than not at all
         return _add
-    if n_postings > np.iinfo(np.int32).max:
+    if n_postings > _MOST_POSTINGS:
         return _add
 
     def add(
@@ -237,13 +240,6 @@ def _add(
     sizes = (stops - starts)[::-1]
     places = ranges(starts[::-1], sizes)
     np.add.at(scores, rows[places], weights[places] * np.repeat(factors[::-1], sizes))
-
-
-def _rarest(starts: np.ndarray, stops: np.ndarray, n: int) -> slice:
-    """The shortest list of at least `n` rows, whose rows are likely to score well; empty if it is long."""
-    lengths = ((length, place) for place, length in enumerate((stops - starts).tolist()) if length >= n)
-    length, place = min(lengths, default=(0, 0))
-    return slice(starts[place], stops[place]) if 0 < length <= _SAMPLE_MAX else slice(0)
 
 
 def check_chunks(chunks: pa.Table, texts: Texts) -> None:

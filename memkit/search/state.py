@@ -137,9 +137,11 @@ def merge(answers: Mapping[str, pa.Table], n_rows: int, depth: int = 0, scale: F
     >>> both.narrowed(("bm25",), depth=1).row.tolist()
     [2]
     """
-    columns = [_columns(table) for table in answers.values()] or [_NOTHING]
-    query, row, score = (np.concatenate(column) for column in zip(*columns, strict=True))
-    arm = np.repeat(np.arange(len(columns)), [len(column[0]) for column in columns])
+    columns = [[table[name].to_numpy() for name in ("query", "row", "score")] for table in answers.values()]
+    query, row, score = (np.concatenate(column) for column in zip(_NOTHING, *columns, strict=True))
+    arm = np.repeat(np.arange(len(columns)), [len(table) for table in answers.values()])
+    if not (is_number := np.isfinite(score)).all():
+        query, row, score, arm = query[is_number], row[is_number], score[is_number], arm[is_number]
     union, index = np.unique(query * n_rows + row, return_inverse=True)
     raw = np.full((len(union), len(answers)), np.nan)
     rank = np.zeros(raw.shape, np.int64)
@@ -151,14 +153,6 @@ def merge(answers: Mapping[str, pa.Table], n_rows: int, depth: int = 0, scale: F
 
 
 _NOTHING = (np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
-
-
-def _columns(table: pa.Table) -> tuple[Ints, Ints, Floats]:
-    query, row, score = (table[name].to_numpy() for name in ("query", "row", "score"))
-    finite = np.isfinite(score)
-    if finite.all():
-        return query, row, score
-    return query[finite], row[finite], score[finite]
 
 
 @dataclass(frozen=True)
@@ -207,13 +201,13 @@ class Groups:
     sizes: Ints
 
     @classmethod
-    def sharing(cls, label: Ints, is_sorted: bool = False) -> Groups | None:
+    def sharing(cls, label: Ints) -> Groups | None:
         """The groups of rows with equal labels; None if no two rows share a label."""
-        if changes(label if is_sorted else np.sort(label)).all():
-            return None
         order = np.argsort(label, kind="stable")
         starts = group_starts(label[order])
-        sizes = np.diff(starts, append=len(label))
+        if len(starts) == len(label):
+            return None
+        sizes = np.append(starts[1:], len(label)) - starts
         several = np.repeat(sizes > 1, sizes)
         sizes = sizes[sizes > 1]
         return cls(order[several], np.cumsum(sizes) - sizes, sizes)
@@ -265,11 +259,6 @@ class Shortlist:
         """The slice of the candidates of each query."""
         starts = group_starts(self.query).tolist()
         return [slice(*ends) for ends in pairwise([*starts, len(self)])]
-
-    @cached_property
-    def chunks_of_memory(self) -> Groups | None:
-        """The chunks that stand for one hit, where any does."""
-        return Groups.sharing(self.by_query(self.memory), is_sorted=True) if self.per_memory else None
 
     @cached_property
     def tie_order(self) -> Keys:

@@ -49,7 +49,10 @@ class MinScore(Step):
         return float(settings.min_score)
 
     def apply(self, state: State, keys: Sequence[float]) -> None:
-        least = _least_units(np.array(keys))
+        min_score = np.array(keys)
+        near = np.ceil(min_score * UNIT) + np.arange(-2, 3)[:, None]
+        # The fewest units of score that pass.
+        least: Floats = np.min(np.where(near / UNIT < min_score, np.inf, np.maximum(near, 0.0)), axis=0)
         if state.is_bounded:  # what was lifted may be one unit above 1
             state.floor = np.multiply(np.minimum(least, UNIT + 2).astype(np.int64), len(state.shortlist))
         else:
@@ -62,13 +65,6 @@ class MinScore(Step):
 
     def may_help(self, look: Look) -> bool:
         return bool(look.question.settings.min_score > 0)
-
-
-def _least_units(min_score: Floats) -> Floats:
-    """The fewest units of score that pass `min_score`."""
-    near = np.ceil(min_score * UNIT) + np.arange(-2, 3)[:, None]
-    units: Floats = np.min(np.where(near / UNIT < min_score, np.inf, np.maximum(near, 0.0)), axis=0)
-    return units
 
 
 class Exact(Step):

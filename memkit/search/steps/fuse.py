@@ -19,7 +19,7 @@ from memkit.base.params import Estimator, check_choice, estimator, param
 from memkit.schemas import Floats, Ints, Mask
 from memkit.search.alike import DROPPED, TIE_DIGITS
 from memkit.search.fitted.across import scores_across
-from memkit.search.state import UNIT, Pooled, Ranked, State, as_keys, group_starts, rank_within, spread
+from memkit.search.state import UNIT, Groups, Pooled, Ranked, State, as_keys, group_starts, rank_within, spread
 from memkit.search.step import Look, Step, only_with
 from memkit.search.steps.recall import ARMS
 
@@ -150,10 +150,6 @@ class Evidence(NamedTuple):
     rank: Ints
 
 
-def _weighted(evidence: Evidence, weights: Floats, rrf_k: int) -> Floats:
-    return _sum(evidence.norm, weights)
-
-
 def _sum(columns: Floats, weights: Floats) -> Floats:
     """The weighted sum, arm by arm: unlike a matrix product, its last digits do not depend on the number of rows."""
     total: Floats = columns[:, :1] * weights[0]
@@ -169,7 +165,7 @@ def _rrf(evidence: Evidence, weights: Floats, rrf_k: int) -> Floats:
 
 
 _METHODS: dict[str, Callable[[Evidence, Floats, int], Floats]] = {
-    "weighted": _weighted,
+    "weighted": lambda evidence, weights, rrf_k: _sum(evidence.norm, weights),
     "rrf": _rrf,
 }
 METHODS = tuple(_METHODS)
@@ -280,12 +276,17 @@ class Fuse(Step):
         return np.round(fused, FUSED_DIGITS, out=fused)
 
     def _keep_the_best_chunk(self, state: State) -> None:
-        chunks = state.shortlist.chunks_of_memory
+        shortlist = state.shortlist
+        if not shortlist.per_memory:
+            return
+        chunks: Groups | None = shortlist.once(
+            self.name, True, lambda: Groups.sharing(shortlist.by_query(shortlist.memory))
+        )
         if chunks is None:
             return
-        order = state.shortlist.tie_order[chunks.rows]
+        order = shortlist.tie_order[chunks.rows]
         # Of so few keys the unit is the number of all candidates, so that ties are those of all.
-        keys = as_keys(np.rint(state.score[chunks.rows] * UNIT), order, state.is_bounded, len(state.shortlist))
+        keys = as_keys(np.rint(state.score[chunks.rows] * UNIT), order, state.is_bounded, len(shortlist))
         beaten: Mask = keys != chunks.best(keys)
         if state.out is None:
             state.out = np.zeros(state.score.shape, bool)
