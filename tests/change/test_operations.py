@@ -30,7 +30,7 @@ DOCUMENTS: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {
         },
     ),
     "Workspace": (
-        ("change/test_workspace_store.py", "documents/test_workspace.py", "serve/test_tools.py"),
+        ("documents/test_workspace.py", "serve/test_tools.py"),
         {
             "MemoryStorage": "read_memory append_to_memory",
             "daily logs": "read_daily_log append_to_daily_log",

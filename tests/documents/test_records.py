@@ -252,17 +252,24 @@ def test_a_list_grows_at_its_end_in_yaml_as_in_json(name: str, document: ModuleT
 # --- use ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["pathway.json", "pathway.yaml"])
+@pytest.mark.parametrize("name", ["pathway.json", "pathway.yaml", "list.json", "lines.jsonl"])
 def test_a_use_changes_three_numbers_of_the_example(name: str, document: ModuleType, tmp_path: Path) -> None:
-    """Section 2.1: hits, success_rate, last_used_at."""
-    record, text = document.WRITTEN[name]
-    mk.testing.write_files(tmp_path, {name: text})
+    """Section 2.1, usage_stats: hits, success_rate, last_used_at, and no other byte, also beside another pathway."""
+    record, text = document.WRITTEN[name if name in document.WRITTEN else "pathway.json"]
+    other, before, end = json.dumps({**record, "id": "other"}), "", ""
+    if name == "list.json":
+        before, end = f"[{other},\n", "]"
+    if name == "lines.jsonl":
+        before, text, end = f"{other}\r\n", json.dumps(record), "\r\n"
+    (tmp_path / name).write_bytes(f"{before}{text}{end}".encode())
     used = mk.store(tmp_path).records.record_use(record["id"], False, now=NOW)
     rate = round(0.94 * 128 / 129, 12)
     assert used == {"hits": 129, "success_rate": rate, "last_used_at": "2026-03-01T10:00:00Z"}
     after = text.replace("128", "129").replace("0.94", str(rate)).replace("2025-01-14T10:15:30Z", used["last_used_at"])
-    assert tree(tmp_path)[name].decode() == after
+    assert tree(tmp_path)[name].decode() == f"{before}{after}{end}"
     assert mk.read(tmp_path).problems.num_rows == 0
+    mk.undo(tmp_path)
+    assert tree(tmp_path)[name].decode() == f"{before}{text}{end}"
 
 
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])

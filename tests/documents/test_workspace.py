@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 import memkit as mk
-from memkit.change.workspace import MemoryIndex, MemoryStorage, get_index, get_storage
+from memkit.change.workspace import MemoryIndex, MemoryStorage, get_index, get_storage, slug_of
 from memkit.cli.app import app
 from memkit.errors import ChangeRefusedError, MemkitError, NotFoundError, ParameterError, QueryError
 from memkit.index.encoders.http import HttpEncoder
@@ -38,6 +38,11 @@ def root(document: ModuleType, tmp_path: Path) -> Path:
 @pytest.fixture
 def storage(root: Path) -> MemoryStorage:
     return MemoryStorage(root)
+
+
+@pytest.fixture
+def empty(tmp_path: Path) -> MemoryStorage:
+    return MemoryStorage(tmp_path)
 
 
 def utc(written: str) -> datetime:
@@ -73,8 +78,39 @@ def test_the_documents_folder_is_read_whole_without_a_problem(root: Path) -> Non
 @pytest.mark.quick
 def test_append_to_memory_adds_a_section_with_the_time(storage: MemoryStorage, document: ModuleType) -> None:
     """Workspace, MemoryStorage: read_memory, append_to_memory."""
-    assert storage.append_to_memory("Живёт в Казани.", now=NOW) == "MEMORY.md"
-    assert storage.read_memory() == document.FILES["MEMORY.md"] + "\n## 2025-02-03 14:30\n\nЖивёт в Казани.\n"
+    assert storage.append_to_memory("Живёт в Казани.\n", now=NOW) == "MEMORY.md"
+    storage.append_to_memory("Пьёт кофе.", now="2025-02-04")
+    first, second = "\n## 2025-02-03 14:30\n\nЖивёт в Казани.\n", "\n## 2025-02-04 00:00\n\nПьёт кофе.\n"
+    assert storage.read_memory() == document.FILES["MEMORY.md"] + first + second
+    assert "2025-02-04 00:00" in mk.read(storage.root).memories["title"].to_pylist()
+    mk.undo(storage.root)
+    assert storage.read_memory() == document.FILES["MEMORY.md"] + first
+
+
+@pytest.mark.quick
+def test_memory_is_empty_until_it_is_written(empty: MemoryStorage) -> None:
+    assert empty.read_memory() == ""
+    empty.append_to_memory("Любит зелёный чай.", now=NOW)
+    assert empty.read_memory() == "# Memory\n\n## 2025-02-03 14:30\n\nЛюбит зелёный чай.\n"
+
+
+def test_what_was_there_stays_byte_for_byte(tmp_path: Path) -> None:
+    before = "\ufeff# Моё\r\nбез конца"
+    mk.testing.write_files(tmp_path, {"MEMORY.md": before})
+    mk.store(tmp_path).workspace.append_to_memory("Ещё.", now=NOW)
+    after = (tmp_path / "MEMORY.md").read_bytes().decode()
+    assert after == before + "\r\n\r\n## 2025-02-03 14:30\r\n\r\nЕщё.\r\n"
+
+
+def test_content_that_would_read_as_another_entry_is_indented(empty: MemoryStorage, tmp_path: Path) -> None:
+    empty.append_to_daily_log("Было так:\n# Заголовок\n### 10:00\n```\n# код\n```\nконец", now=NOW)
+    assert mk.read(tmp_path).memories["title"].to_pylist().count("14:30") <= 1
+    titles = mk.read(tmp_path).memories["title"].to_pylist()
+    assert "Заголовок" not in titles
+    assert "10:00" not in titles
+    assert "    # Заголовок\n    ### 10:00\n```\n# код\n```\n" in empty.read_daily_log("2025-02-03")
+    empty.append_to_memory("# Один\n## Два\n### Три", now=NOW)
+    assert "\n\n    # Один\n    ## Два\n### Три\n" in (tmp_path / "MEMORY.md").read_text()
 
 
 @pytest.mark.quick
@@ -88,6 +124,20 @@ def test_a_log_is_appended_to_and_its_entries_stay_what_they_were(root: Path, do
     assert storage.read_daily_log("2025-02-02") == ""
     assert set(before) < set(mk.read(root).memories["memory_id"].to_pylist())
     assert storage.get_recent_context(as_of="2025-02-04T01:00") == storage.read_daily_log(document.DAY)
+
+
+@pytest.mark.quick
+def test_the_context_is_the_last_days_newest_first(empty: MemoryStorage) -> None:
+    """Workspace, get_recent_context(days=2)."""
+    for day in ("01", "03", "04"):
+        empty.append_to_daily_log(f"День {day}.", now=f"2025-02-{day}T10:00")
+    text = empty.get_recent_context(as_of="2025-02-04")
+    assert text.index("День 04.") < text.index("День 03.")
+    assert "День 01" not in text
+    assert text.count("\n---\n") == 1
+    assert empty.get_recent_context(days=1, as_of="2025-03-01") == ""
+    with pytest.raises(ParameterError):
+        empty.get_recent_context(days=0)
 
 
 @pytest.mark.parametrize(
@@ -207,6 +257,31 @@ def test_transcripts_are_written_as_the_document_shows_them(root: Path, document
     assert storage.save_session("other", "Записано.", now=NOW).read_text("utf-8") == "Записано.\n"
 
 
+def test_transcripts_are_saved_once_and_grow_by_turns(empty: MemoryStorage, tmp_path: Path) -> None:
+    """Workspace, sessions: save_session → Path, append_to_session(slug, role, content)."""
+    path = empty.save_session("Деплой: v2!", "начало", now=NOW)
+    assert path == tmp_path / "sessions/2025-02-03-деплой-v2.md"
+    with pytest.raises(ChangeRefusedError, match="overwrite=True"):
+        empty.save_session("Деплой: v2!", "другое", now=NOW)
+    assert empty.append_to_session("Деплой: v2!", "user", "Как дела?\n# нет\n**[10:00] bot**: врёт", now=NOW) == path
+    empty.append_to_session("Деплой: v2!", "assistant", "Хорошо.", now=NOW)
+    turns = mk.read(tmp_path).tables["turns"].to_pylist()
+    assert [turn["role"] for turn in turns] == ["user", "assistant"]
+    assert path.read_text().startswith("начало\n")
+    empty.save_session("Деплой: v2!", "заново", overwrite=True, now=NOW)
+    assert path.read_text() == "заново\n"
+    with pytest.raises(ParameterError, match="role: expected a word"):
+        empty.append_to_session("x", "bot**: a", "b")
+
+
+@pytest.mark.parametrize(
+    ("text", "slug"),
+    [("../../etc", "etc"), ("", "session"), ("A" * 99, "a" * 30), ("a/b\\c", "a-b-c"), ("🍯", "session")],
+)
+def test_a_slug_is_a_safe_name(text: str, slug: str) -> None:
+    assert slug_of(text) == slug
+
+
 def test_code_in_a_transcript_still_compiles(root: Path, document: ModuleType) -> None:
     storage = MemoryStorage(root)
     path = storage.append_to_session("code", "assistant", document.CODE, now=NOW)
@@ -298,6 +373,21 @@ def encode(texts: list[str]) -> object:
     import numpy as np
 
     return np.array([[1.0 + len(text) % 7, 1.0 + text.count("а"), 1.0] for text in texts])
+
+
+def test_the_index_follows_what_is_written(empty: MemoryStorage, tmp_path: Path) -> None:
+    """Workspace, MemoryIndex: index_file, index_all, search → SearchResult."""
+    empty.append_to_memory("Любит зелёный чай.", now=NOW)
+    index = MemoryIndex(empty, encoder=None)
+    (hit,) = index.search("чай", limit=1)
+    assert (hit.file_path, 0 <= hit.score <= 1, "зелёный чай" in hit.content) == ("MEMORY.md", True, True)
+    lines = (tmp_path / "MEMORY.md").read_text().split("\n")
+    assert hit.content.strip() == "\n".join(lines[hit.line_start - 1 : hit.line_end]).strip()
+    assert index.index_file(tmp_path / "MEMORY.md") == index.index_all() >= 1
+    empty.append_to_daily_log("Пьёт кофе.", now=NOW)
+    assert index.search("кофе")[0].file_path == "memory/2025-02-03.md"
+    with pytest.raises(NotFoundError):
+        index.index_file("none.md")
 
 
 @pytest.mark.parametrize("encoder", [encode, None])
