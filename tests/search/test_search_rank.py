@@ -177,15 +177,6 @@ def test_mmr_without_vectors_compares_terms(retriever_over: Any) -> None:
     assert search.search("q", as_of=DAY)["memory_id"].to_pylist() == ["m0", "m2", "m1"]
 
 
-def test_lambda_one_is_the_identity(retriever_over: Any) -> None:
-    answers = {"q": {0: 3.0, 1: 2.0, 2: 1.0}}
-    plain, diversified = (
-        retriever_over(LATIN, bm25=answers, encoder=None),
-        retriever_over(LATIN, bm25=answers, encoder=None, mmr_lambda=1.0),
-    )
-    assert plain.search("q", as_of=DAY).equals(diversified.search("q", as_of=DAY))
-
-
 def test_queries_come_in_their_order_and_do_not_mix(retriever_over: Any) -> None:
     answers = {"a": {0: 1.0, 1: 2.0}, "b": {1: 5.0}}
     search = retriever_over(LATIN, bm25=answers, encoder=None)
