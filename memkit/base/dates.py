@@ -31,18 +31,18 @@ class Named(NamedTuple):
 
 
 MONTHS = (
-    Named("январ", "января", "January", "янв(?:ар[ьяюе]м?)?|jan(?:uary)?"),
-    Named("феврал", "февраля", "February", "фев(?:рал[ьяюе]м?)?|feb(?:ruary)?"),
+    Named("январ", "января", "January", "янв(?:ар[ьяюеё]м?)?|jan(?:uary)?"),
+    Named("феврал", "февраля", "February", "фев(?:рал[ьяюеё]м?)?|feb(?:ruary)?"),
     Named("март", "марта", "March", "мар(?:т[ауеом]*)?|mar(?:ch)?"),
-    Named("апрел", "апреля", "April", "апр(?:ел[ьяюе]м?)?|apr(?:il)?"),
+    Named("апрел", "апреля", "April", "апр(?:ел[ьяюеё]м?)?|apr(?:il)?"),
     Named("май мая мае", "мая", "May", "ма[йяюе]м?|may"),
-    Named("июн", "июня", "June", "июн[ьяюе]?м?|june?"),
-    Named("июл", "июля", "July", "июл[ьяюе]?м?|july?"),
+    Named("июн", "июня", "June", "июн[ьяюеё]?м?|june?"),
+    Named("июл", "июля", "July", "июл[ьяюеё]?м?|july?"),
     Named("август", "августа", "August", "авг(?:уст[ауеом]*)?|aug(?:ust)?"),
-    Named("сентябр", "сентября", "September", "сен(?:т(?:ябр[ьяюе]м?)?)?|sept?(?:ember)?"),
-    Named("октябр", "октября", "October", "окт(?:ябр[ьяюе]м?)?|oct(?:ober)?"),
-    Named("ноябр", "ноября", "November", "ноя(?:бр[ьяюе]м?)?|nov(?:ember)?"),
-    Named("декабр", "декабря", "December", "дек(?:абр[ьяюе]м?)?|dec(?:ember)?"),
+    Named("сентябр", "сентября", "September", "сен(?:т(?:ябр[ьяюеё]м?)?)?|sept?(?:ember)?"),
+    Named("октябр", "октября", "October", "окт(?:ябр[ьяюеё]м?)?|oct(?:ober)?"),
+    Named("ноябр", "ноября", "November", "ноя(?:бр[ьяюеё]м?)?|nov(?:ember)?"),
+    Named("декабр", "декабря", "December", "дек(?:абр[ьяюеё]м?)?|dec(?:ember)?"),
 )
 WEEKDAYS = (
     Named("понедельник", "понедельник", "Monday", "понедельник|monday"),
@@ -153,7 +153,7 @@ _AFTER = r"(?: ?г(?:\.|ода?)?)?(?!\w)(?![-/]\d|\.\d)"
 @cache
 def _full_days() -> tuple[re.Pattern[str], ...]:
     """The forms of a day with its year."""
-    numbers = rf"{YEAR}(?P<by>[-_./])(?P<number>0?[1-9]|1[0-2])(?P=by){DAY}(?![^\W_])(?![-/]\d|\.\d)"
+    numbers = rf"{YEAR}(?P<by>[-_./])(?P<number>0?[1-9]|1[0-2])(?P=by){DAY}(?!(?!T\d)[^\W_])(?![-/]\d|\.\d)"
     turned = rf"{DAY}(?P<by>[-./])(?P<number>0?[1-9]|1[0-2])(?P=by){YEAR}{_AFTER}"
     forms = (
         rf"(?<![\w./]){numbers}",
@@ -191,10 +191,13 @@ def _day_of(match: re.Match[str], year: int) -> date | None:
 
 
 class Told(NamedTuple):
-    """What a date field tells: a naive moment in UTC, and of how many days it is the first instant, 0 of a time."""
+    """What a date field tells: a naive moment in UTC, of how many days it is the first instant, 0 of a time, and the
+    zone that the text names.
+    """
 
     moment: datetime
     days: int = 0
+    zone: tzinfo | None = None
 
     @property
     def end(self) -> datetime:
@@ -250,12 +253,14 @@ _CLOCK_AND_ZONE = re.compile(
     r"(?<![\d:.,+-])(?P<hour>\d{1,2})(?::(?P<minute>\d\d)(?::(?P<second>\d\d)(?:[.,](?P<part>\d{1,9}))?)?)?(?![\d:])"
     r"(?:\s?(?P<half>[ap])\.?m\b\.?)?"
     r"(?P<year>\s\d{4}(?=\s[+-]\d{4}))?"  # as git has it: 10:05:00 2026 +0300
-    r"(?:\s?(?:Z|UTC|GMT)?(?P<offset>[+-]\d{1,2}(?::?\d\d)?)(?!\d)(?:\s[^\W\d_]{2,5}\b)?"  # and Go: +0300 MSK
+    r"(?:\s?\(?(?:Z|UTC|GMT)?(?P<offset>[+-]\d{1,2}(?::?\d\d)?)(?!\d)\)?(?:\s[^\W\d_]{2,5}\b)?"  # and Go: +0300 MSK
     r"|\s?(?P<name>[^\W\d_]{2,32}/[\w/+-]{2,64}|[^\W\d_]{1,5}))?"
     r"(?:\s?\((?P<comment>[^()]{1,60})\))?(?:\s?\[(?P<region>[\w/+-]{1,64})\])?",
     re.IGNORECASE,
 )
-_SPACES = re.compile(r"(?:[ ,@]|\bat\b|\bв\b)+", re.IGNORECASE)
+_SPACES = re.compile(r"(?:[ ,@—–]|(?<= )-(?= )|\bat\b|\bв\b)+", re.IGNORECASE)
+_OTHER_CLOCK = re.compile(r"(?<=\d[ T])(\d{1,2})[.h](\d\d)(?:\.(\d\d))?(?![\d.])")
+"""A time whose parts no colon divides, after its day."""
 _OF_WEEK = re.compile(r"\d{4}-?W\d\d", re.ASCII | re.IGNORECASE)
 _OF_ISO = re.compile(r"(\d{4})-?W(\d\d)(?:-?([1-7]))?", re.ASCII | re.IGNORECASE)
 
@@ -279,7 +284,8 @@ def told(text: str) -> Told | None:
     """
     if not text or len(text) > _LONGEST_TIME or "\0" in text:
         return None
-    return _told(" ".join(text.split()))  # a browser writes a narrow blank before AM
+    text = " ".join(text.split())  # a browser writes a narrow blank before AM
+    return _told(_OTHER_CLOCK.sub(lambda match: ":".join(filter(None, match.groups())), text))
 
 
 @lru_cache(1024)
@@ -297,13 +303,15 @@ _BASIC = re.compile(r"\d{8}(?:T\d\d(?:\d\d(?:\d\d(?:[.,]\d+)?)?)?(?:Z|[+-]\d\d(?
 
 _SIGNS = ("+", "-")
 """What Python takes for the mark between a day and its time, and is an offset."""
+_FRACTIONS = (".", ",")
+"""What Python takes for the mark of a second's part, also after an hour."""
 
 
 def told_by_iso(text: str) -> Told | None:
     """What a text in ISO 8601 tells.
 
     >>> told_by_iso("2026-07-01"), told_by_iso("1782889500")
-    (Told(moment=datetime.datetime(2026, 7, 1, 0, 0), days=1), None)
+    (Told(moment=datetime.datetime(2026, 7, 1, 0, 0), days=1, zone=None), None)
     """
     text = text.strip()
     return None if "\0" in text else _iso(text)  # Python itself reads a time stamp only up to a NUL
@@ -312,8 +320,11 @@ def told_by_iso(text: str) -> Told | None:
 def _iso(text: str) -> Told | None:
     if not ((text[4:5] == "-" and len(text) >= 10 and text[10:11] not in _SIGNS) or _BASIC.fullmatch(text)):
         return None
+    if text[13:14] in _FRACTIONS:
+        return None
     try:
-        return Told(_in_utc(datetime.fromisoformat(text)), int(len(text) <= 10))
+        moment = datetime.fromisoformat(text.upper())
+        return Told(_in_utc(moment), int(len(text) <= 10), moment.tzinfo)
     except (ValueError, OverflowError):
         return None
 
@@ -326,7 +337,7 @@ def _of_digits(text: str) -> Told | None:
     if match := _EPOCH.fullmatch(text):
         seconds, *parts = match.groups()
         micros = int(((parts[0] or parts[1] or "") + "000000")[:6])
-        return Told(datetime(1970, 1, 1) + timedelta(seconds=int(seconds), microseconds=micros))
+        return Told(datetime(1970, 1, 1) + timedelta(seconds=int(seconds), microseconds=micros), zone=UTC)
     if match := _COMPACT.fullmatch(text):
         year, month, day, hour, minute, second, part = (int(digits or 0) for digits in match.groups())
         moment = datetime(year, month, day, hour, minute, second, part * 1000)
@@ -346,8 +357,9 @@ def _in_words(text: str) -> Told | None:
     if clock["name"] and (other := _whole_day(f"{before} {name}{after}")):  # "10:05 July 1st 2026"
         day, name = other, ""
     local = _local(day, clock) if day else None
-    zone = _zone_of(clock, name, local) if local else None
-    return Told(_in_utc(local.replace(tzinfo=zone))) if local and zone else None
+    zone = _zone_of(clock, name) if local else None
+    is_named = clock["offset"] or name
+    return Told(_in_utc(local.replace(tzinfo=zone)), zone=zone if is_named else None) if local and zone else None
 
 
 def _local(day: date, clock: re.Match[str]) -> datetime | None:
@@ -367,7 +379,7 @@ def clock_in(match: re.Match[str] | None) -> time | None:
     return time(hour, int(match["minute"] or 0), int(match["second"] or 0))
 
 
-def _zone_of(clock: re.Match[str], name: str, local: datetime) -> tzinfo | None:
+def _zone_of(clock: re.Match[str], name: str) -> tzinfo | None:
     """The zone of a time: its offset, else its word or region, else UTC; None for a word that names none or several."""
     if offset := clock["offset"]:
         digits = offset[1:].replace(":", "")
@@ -419,12 +431,21 @@ def _said_day() -> re.Pattern[str]:
 
 
 _TIME_AFTER = (
-    r"(?:[-_T ]+|, ?| at | в )(?P<hour>[01]\d|2[0-3])(?P<by>[-:h._]?)(?P<minute>[0-5]\d)"
-    r"(?:(?P=by)(?P<second>[0-5]\d))?"
-    r"(?: ?(?P<half>[aApP])[mM](?!\w))?(?![^\W_]|\+|\.\d|[-_.]\d\d[-_.]\d\d)"
+    r"(?:[-_ —–]+|, ?|(?P<mark>[Tt])| at | в )(?P<clock>"
+    r"(?:(?P<hour>\d{1,2})(?P<by>[-:h._])(?P<minute>\d\d)(?:(?P=by)(?P<second>\d\d))?"
+    r"|(?P<digits>\d{4}(?:\d\d)?)|(?P<alone>\d{1,2})(?= ?[aApP][mM]))"
+    r"(?:[.,]\d{3}|-\d{3}(?=Z))?(?: ?(?P<half>[aApP])[mM](?!\w))?)"
+    r"(?: ?(?:по )?\(?(?P<zone>[Zz]|(?:UTC|GMT)?\+\d\d?(?::?\d\d)?|(?:UTC|GMT)-\d\d?(?::?\d\d)?|(?<= )-\d{4}"
+    r"|(?<=:\d\d:\d\d)-\d\d:\d\d|[A-ZА-ЯЁ]{3,4}|мск)(?![\w:])\)?)?"
+    r"(?![^\W_]|\+|\.\d|[-_.]\d{4}|[-_]\d\d[-_]\d\d)"
 )
 """The time in a name, after its day; the year of a day is none."""
 _TIMED = re.compile(_TIME_AFTER)
+_SPAN = re.compile(r"(?<!:\d\d)(?<!T\d\d):\d\d-\d\d:\d\d\Z")
+"""A time and the end of it, which would be an offset in a field."""
+_NUMBERS = re.compile(r"[\d_-]+")
+_SOME_DAY, _HOURS = "2000-01-01", 30
+"""From this number on, what stands where an hour would is none, and not a wrong one."""
 _DATED = re.compile(rf"(?:\d{{4}}-\d{{2}}-\d{{2}}|\d{{4}}_\d{{2}}_\d{{2}}|(?:19|20)\d{{6}})(?={_TIME_AFTER}|[-_ .]|\Z)")
 """A name that opens with a day, in which `day_in` would not see the time; longer numbers are ids."""
 _NAMED_LOG = re.compile(
@@ -459,7 +480,7 @@ def dated(stem: str) -> Dated | None:
     >>> dated("202602151230"), dated("meeting-2026-02-15")
     (None, None)
     """
-    return _told_by(stem)[0]
+    return _told_by(stem).log
 
 
 def named_day(stem: str) -> datetime | None:
@@ -473,14 +494,54 @@ def named_day(stem: str) -> datetime | None:
     >>> str(named_day("20260215123045-чай")), str(named_day("2026-02-15 12.30 чай"))
     ('2026-02-15 12:30:45', '2026-02-15 12:30:00')
     """
-    return _told_by(stem)[1]
+    return _told_by(stem).moment
+
+
+def named_clock(text: str) -> time | None:
+    """The time that a heading tells after its day, with the zone that it names; bare numbers are none.
+
+    >>> str(named_clock("2026-02-15 9.05")), str(named_clock("15 февраля 2026, 9:05 МСК: чай"))
+    ('09:05:00', '09:05:00+03:00')
+    >>> named_clock("2026-02-15: 1200 заказов"), named_clock("2026-02-15 10-12 гостей")
+    (None, None)
+    """
+    if (moment := whole_moment(text)) and moment.timetz() != time():
+        return moment.timetz()
+    clock = _told_by(text).clock
+    return clock.time if clock and not _NUMBERS.fullmatch(clock.written) else None
+
+
+def unread_clock(text: str) -> str | None:
+    """What stands after the day of a heading or a file's name as a time, and is none or of a zone of several meanings.
+
+    >>> [unread_clock(text) for text in ("2026-02-15 25.00", "2026-02-15 9:05 CST", "2026-02-15 9:05")]
+    ['25.00', '9:05 CST', None]
+    """
+    clock = _told_by(text).clock
+    return clock.written if clock and clock.time is None else None
+
+
+class _Clock(NamedTuple):
+    """A time after a day, as a time and as it is written; the time is null for one that is none."""
+
+    time: time | None
+    written: str
+    end: int
+
+
+class _Name(NamedTuple):
+    """What a name says: as that of a log, the day or moment that it tells, and the time after the day."""
+
+    log: Dated | None = None
+    moment: datetime | None = None
+    clock: _Clock | None = None
 
 
 @lru_cache(16_384)  # a survey asks for the names of all files before the first of them is read
-def _told_by(stem: str) -> tuple[Dated | None, datetime | None]:
-    """What `dated` and `named_day` say of a name."""
+def _told_by(stem: str) -> _Name:
+    """What a name says."""
     if not _DIGIT.search(stem):
-        return None, None
+        return _Name()
     word = _NAMED_LOG.match(stem)
     inner = stem[word.end() :] if word else stem
     match, named = _DATED.match(inner), None
@@ -489,31 +550,64 @@ def _told_by(stem: str) -> tuple[Dated | None, datetime | None]:
     if not end and (named := day_in(inner)) and not named.start and not inner[named.end : named.end + 1].isalnum():
         day, end = midnight(named.day), named.end
     if end:
-        timed = _TIMED.match(inner, end)
-        slug = inner[timed.end() if timed else end :].lstrip("-_ .")
-        return Dated(inner[:end], day, clock_in(timed), slug or None), day and _at(day, timed)
-    return None, _day_within(stem, day_in(stem) if word else named)
+        clock = _clock_after(inner, end)
+        slug = inner[clock.end if clock and clock.time else end :].lstrip("-_ .")
+        log = Dated(inner[:end], day, clock.time if clock else None, slug or None)
+        return _Name(log, day and _at(day, clock), clock)
+    return _day_within(stem, day_in(stem) if word else named)
 
 
-def _day_within(stem: str, named: NamedDay | None) -> datetime | None:
-    """The day that a name tells where it is no log's; `named` is that in words or in a usual form."""
+def _day_within(stem: str, named: NamedDay | None) -> _Name:
+    """What a name tells that is no log's; `named` is its day in words or in a usual form."""
+    if moment := whole_moment(stem):
+        return _Name(moment=moment)
     if (digits := _TIME_AS_DIGITS.search(stem)) and (moment := _moment_in(digits[0])):
-        return moment
+        return _Name(moment=moment)
     if named:
-        return _at(named.day, _TIMED.match(stem, named.end))
+        clock = _clock_after(stem, named.end)
+        return _Name(None, _at(named.day, clock), clock)
     if match := _COMPACT_END.search(stem):
-        day = _moment_in(match["day"])
-        return day and _at(day, match)
+        day, clock = _moment_in(match["day"]), _clock_after(stem, match.end("day"))
+        return _Name(None, day and _at(day, clock), clock)
     week = _WEEK.search(stem)
     try:
-        return midnight(date.fromisocalendar(int(week[1]), int(week[2]), 1)) if week else None
+        return _Name(moment=midnight(date.fromisocalendar(int(week[1]), int(week[2]), 1)) if week else None)
     except ValueError:  # no such week
+        return _Name()
+
+
+def _clock_after(text: str, end: int) -> _Clock | None:
+    """The time that follows a day that ends at `end`; None where nothing there looks like one."""
+    match = _TIMED.match(text, end)
+    if match is None:
         return None
+    digits, word, half = match["digits"] or "", match["zone"] or "", match["half"]
+    numbers = (digits[:2], digits[2:4], digits[4:]) if digits else match.group("hour", "minute", "second")
+    if word.casefold() not in SEVERAL_ZONES and told(f"{_SOME_DAY} 0:00 {word}") is None:
+        word = ""
+    said = [number for number in (numbers[0] or match["alone"], *numbers[1:]) if number]
+    clock = ":".join(said) + (f"{half}m" if half else "")
+    moment, end = whole_moment(f"{_SOME_DAY} {clock} {word}"), match.end() if word else match.end("clock")
+    is_number = digits or int(said[0]) >= _HOURS or (match["by"] in ("-", "_") and int(said[1]) >= 60)
+    if moment is None and is_number and not match["mark"]:
+        return None
+    return _Clock(moment.timetz() if moment else None, text[match.start("clock") : end], end)
 
 
-def _at(day: date, match: re.Match[str] | None) -> datetime:
-    """A day with the time of such a match, else its midnight."""
-    return datetime.combine(day, clock_in(match) or time())
+def whole_moment(text: str) -> datetime | None:
+    """The moment that is all that a name or a heading says, in the zone that it names; a number is no epoch.
+
+    >>> str(whole_moment("Wed Jul 1 07:05:00 2026")), str(whole_moment("202607010705")), whole_moment("1782889500")
+    ('2026-07-01 07:05:00', '2026-07-01 07:05:00', None)
+    """
+    is_asked = _LONG_YEAR.search(text) and not (_EPOCH.fullmatch(text) or _SPAN.search(text))
+    found = told(text) if is_asked else None
+    return found and (found.moment.replace(tzinfo=UTC).astimezone(found.zone) if found.zone else found.moment)
+
+
+def _at(day: date, clock: _Clock | None) -> datetime:
+    """A day with a time after it, else its midnight."""
+    return datetime.combine(day, (clock and clock.time) or time())
 
 
 def _moment_in(text: str) -> datetime | None:

@@ -18,7 +18,17 @@ from typing import Any, NamedTuple, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.base.dates import SEVERAL_ZONES, dated, day_in, midnight, named_day, told
+from memkit.base.dates import (
+    SEVERAL_ZONES,
+    dated,
+    day_in,
+    midnight,
+    named_clock,
+    named_day,
+    told,
+    unread_clock,
+    whole_moment,
+)
 from memkit.base.fences import Fences, Heading, headings, is_heading, marks, underlined_in
 from memkit.formats.disk.source import Source
 from memkit.formats.faults import Rule
@@ -29,6 +39,7 @@ from memkit.formats.spelling import (
     CREATED,
     END,
     EXPIRES,
+    LENGTHS,
     MEASURES,
     TITLES,
     UPDATED,
@@ -120,7 +131,7 @@ _PLACEHOLDER = re.compile(r"\{\{|\$\{|<%|<\w[^<>]*>|%\w+%|\{\w+\}|[YyГг]{4}")
 """What stands in a template where a date will: ``{{date}}``, ``<% … %>``, ``YYYY-MM-DD``."""
 _YEAR_OR_MONTH = re.compile(r"[12]\d{3}(?:-(?:0[1-9]|1[0-2]))?")
 _NO_DAY_ABOVE = Rule("bad_date", "workspace", "", "a real date in the heading of a log")
-_UNREAD_ENTRY = Rule("bad_date", "workspace", "", "a time that exists, in a zone of one meaning")
+_NO_TIME = Rule("bad_date", "workspace", "", "a time that exists, in a zone of one meaning")
 _FENCE = Rule("unbalanced_fence", "workspace", "", "a code fence that is closed")
 _DRAWING = re.compile(
     r"[ ]{0,3}(?:`{3,}+|~{3,}+)[ \t]*+(?:compressed-json\b|json[ \t]++!!!_START_OF_TLDRAW_DATA"
@@ -240,7 +251,7 @@ class Sections:
         self.dated = dated(source.stem) if self.kind in (*_DAYS, "session") else None
         self.unread_zones = set[str]()
         named = None if self.dated else named_day(source.stem)
-        self.named = _from_zone(named, self.zone) if named and named.time() != time() else named
+        self.named = _from_zone(named, self.zone) if named and named.timetz() != time() else named
         self.above = front.body_line - 1 if front else 0
         self.body = source.text[front.body_at :] if front else source.text
         self.code, self.marked = self.marks_in(self.body)
@@ -286,14 +297,16 @@ class Sections:
         if line and not isinstance(written, str):  # in YAML ``{{date}}`` is an object
             written = self.source.lines[line - 1].partition(":")[2].strip() or written
         usual = _UNREAD_END if plain(key) in EXPIRES else _UNREAD_DATE
-        rule, got = usual, shown(written)
+        rule, got, advice = usual, shown(written), None
         if isinstance(written, str) and _PLACEHOLDER.search(written):
             rule, got = _UNFILLED, f"{got}, as a template has it: write the date, if the page is none"
         elif isinstance(written, str) and _YEAR_OR_MONTH.fullmatch(written):
             rule, got = _NO_WHOLE_DAY, f"{got}, which names no day and stays null"
         elif isinstance(written, str) and SEVERAL_ZONES & {*written.casefold().split()}:
-            got = f"{got}, in a zone of several meanings: write it as an offset, +08:00"
-        where: dict[str, Any] = {"line": line, "field": key, "memory_id": self.first or None}
+            got, advice = f"{got}, in a zone of several meanings", "Write it as an offset, +08:00."
+        elif plain(key) in LENGTHS:
+            advice = "It counts from the day when the memory was made or changed: write that too."
+        where: dict[str, Any] = {"line": line, "field": key, "memory_id": self.first or None, "advice": advice}
         self.rows.problem(rule.code, self.source.path, usual.expected, got, quote=False, **where)
 
     def marks_in(self, body: str) -> tuple[Fences, list[Heading] | None]:
@@ -330,6 +343,10 @@ class Sections:
                 n_bracketed += _BRACKETED.match(line) is not None
         return 0 < n_paragraphs <= 2 * n_bracketed and not self._is_transcript()
 
+    def _no_time(self, written: str, line: int | None = None, memory_id: str | None = None) -> None:
+        where: dict[str, Any] = {"line": line, "memory_id": memory_id or self.first, "advice": ""}  # that is of days
+        self.rows.problem(_NO_TIME.code, self.source.path, _NO_TIME.expected, written, **where)
+
     def problem(
         self, rule: str, expected: str, got: object, line: int | None = None, memory_id: str | None = None
     ) -> None:
@@ -342,9 +359,11 @@ class Sections:
         is_log = self.is_bracketed or (self.kind in _LOGS and not self.talks)
         for line, written, moment in self._in_brackets() if is_log else ():
             if moment is None:
-                self.problem(_UNREAD_ENTRY.code, _UNREAD_ENTRY.expected, written, line)
+                self._no_time(written, line)
         if self.dated and self.dated.day is None:
             self.problem(_NO_DAY.code, _NO_DAY.expected, self.dated.written)
+        if unread := unread_clock(self.source.stem):
+            self._no_time(unread)
         if not self.source.text.strip():
             self.problem("empty_text", "a file with text", "nothing")
 
@@ -379,7 +398,7 @@ class Sections:
             while over and over[-1][0].level >= heading.level:
                 over.pop()
             above = [upper.text for upper, _, _ in over]
-            upper = heading, self._day_of(heading, above), clock_of(heading.text)
+            upper = heading, self._day_of(heading, above), named_clock(heading.text) or clock_of(heading.text)
             lines = range(begin or heading.line, following.line)
             is_bare = 0 < heading.level < OF_ENTRY and self._is_bare(heading, following.line)
             if is_bare and following.level > heading.level:
@@ -499,8 +518,7 @@ class Sections:
         found = told(written)
         if found is None or found.days:
             return None
-        names_zone = told(f"{written} +00:00") is None  # nothing has two
-        return found.moment if names_zone else _from_zone(found.moment, self.zone)
+        return found.moment if found.zone else _from_zone(found.moment, self.zone)
 
     def _moment_in_zone(self, heading: Heading, day: datetime | None) -> datetime | None:
         """The time in a heading, or with which an entry opens, where it names its zone; in UTC."""
@@ -515,13 +533,13 @@ class Sections:
         if first is None or first["zone"] is None or day is None:
             return None
         written = f"{day:%Y-%m-%d} {clock_of(line)} {first['zone']}"
-        found, names_zone = told(written), told(f"{written} +00:00") is None  # nothing has two
+        found = told(written)
         zone = first["zone"].casefold()
         is_zone = zone in SEVERAL_ZONES or line.startswith("]", first.end())
         if found is None and is_zone and zone not in self.unread_zones:  # one row a file
             self.unread_zones.add(zone)
-            self.problem(_UNREAD_ENTRY.code, _UNREAD_ENTRY.expected, first[0], heading.line)
-        return found.moment if found and names_zone else None
+            self._no_time(first[0], heading.line)
+        return found.moment if found and found.zone else None
 
     def _section(self, section: Section, told: _Told) -> None:
         path, heading, lines, kind = self.source.path, section.heading, section.lines, self.kind_in(section)
@@ -555,6 +573,10 @@ class Sections:
         written = _HEADING_DAY.search(heading.text) if self.kind in _LOGS else None
         if written and day_of(written[1]) is None:
             self.problem(_NO_DAY_ABOVE.code, _NO_DAY_ABOVE.expected, written[1], heading.line, memory_id)
+        if 0 < heading.level < OF_ENTRY and clock_of(heading.text) is None:
+            opening = _TIMED.match(heading.text) if self.kind in _LOGS else None
+            if unread := opening[0] if opening else unread_clock(heading.text):
+                self._no_time(unread, heading.line, memory_id)
         if section.is_bare and not self.is_hollow:
             self.problem("empty_section", "text below the heading", heading.text, heading.line, memory_id)
         if self.code.unclosed and self.code.unclosed + self.above in section.lines:
@@ -588,6 +610,8 @@ class Sections:
         """The day that a heading names; without its year it has that of the headings above, the file or its folder."""
         if not _DIGIT.search(heading):
             return None
+        if moment := whole_moment(heading):
+            return midnight(moment.date())
         if written := _HEADING_DAY.search(heading):
             return day_of(written.group(1))
         named = day_in(heading, chain(reversed(above), (self.source.stem,), reversed(self.source.parents)))
@@ -636,10 +660,13 @@ def _in_utc(day: datetime | None, clock: time | None, zone: tzinfo) -> datetime 
 
 
 def _from_zone(local: datetime, zone: tzinfo) -> datetime:
+    """A moment in the zone that it names, or else in `zone`, as a naive one in UTC."""
     try:
-        return local if zone is UTC else local.replace(tzinfo=zone).astimezone(UTC).replace(tzinfo=None)
+        if local.tzinfo is None and zone is UTC:
+            return local
+        return local.replace(tzinfo=local.tzinfo or zone).astimezone(UTC).replace(tzinfo=None)
     except OverflowError:  # the first or last day that Python knows
-        return local
+        return local.replace(tzinfo=None)
 
 
 def _check(tables: Tables, rows: Rows) -> None:
@@ -694,7 +721,7 @@ FORMAT = Format(
     rules=(
         _NO_DAY,
         _NO_DAY_ABOVE,
-        _UNREAD_ENTRY,
+        _NO_TIME,
         *OF_DATES,
         Rule("implausible_date", "workspace", "", "a date within a year of some other log of the folder"),
         _FENCE,

@@ -36,6 +36,15 @@ def test_what_is_first_of_all_another_word_is_none_of_the_date_words(word: str) 
     assert word not in DATE_WORDS
 
 
+def test_a_month_is_read_in_each_of_its_cases() -> None:
+    for number, month in enumerate(MONTHS, 1):
+        stem, is_soft = month.russian[:-1], month.russian[-1] == "я"
+        nominative, ends = "й" if stem == "ма" else "ь", ("я", "е", "ю", "ем") + ("ём",) * (stem[-1] in "рбв")
+        forms = {stem + end for end in ((nominative, *ends) if is_soft else ("", "а", "е", "у", "ом"))}
+        read = {form: told(f"20 {form} 2026") for form in forms}
+        assert {form for form, day in read.items() if day is None or day.moment.month != number} == set()
+
+
 INSTANT = "2026-07-01 07:05:00"
 
 
@@ -67,6 +76,12 @@ INSTANT = "2026-07-01 07:05:00"
         ("2026-07-01 7:05 Wed", INSTANT),
         ("2026-07-01 Wed 07:05", INSTANT),
         ("2026-07-01 10:05 (CST)", None),
+        ("2026-07-01 7.05", INSTANT),
+        ("01.07.2026 07.05.00", INSTANT),
+        ("2026-07-01 10h05 MSK", INSTANT),
+        ("2026-07-01 - 10:05 (UTC+3)", INSTANT),
+        ("2026-07-01t07:05:00z", INSTANT),
+        ("2026-07-01 14.4", None),
         ("2026-07-01 12:05 AM", "2026-07-01 00:05:00"),
         ("2026-07-01 12:05 PM", "2026-07-01 12:05:00"),
         ("2026-W27", "2026-06-29 00:00:00"),

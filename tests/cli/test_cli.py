@@ -12,18 +12,8 @@ import memkit as mk
 Run = Callable[..., tuple[int, str, str]]
 HITS = [
     *("query_id", "rank", "memory_id", "chunk_id", "score", "bm25", "vector", "gram", "decay"),
-    *(
-        "text",
-        "path",
-        "line_start",
-        "line_end",
-        "snippet",
-        "snippet_start",
-        "snippet_end",
-        "alike",
-        "n_alike",
-        "replaces",
-    ),
+    *("text", "path", "line_start", "line_end", "snippet", "snippet_start", "snippet_end", "alike", "n_alike"),
+    "replaces",
 ]
 
 

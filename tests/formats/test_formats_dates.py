@@ -15,19 +15,10 @@ from memkit.base.dates import MONTHS, WEEKDAYS, dated, day_in, named_day
 from memkit.tables.samples import write_files
 
 FORMS = (
-    "{d:%Y-%m-%d}",
-    "{d:%Y.%m.%d}",
-    "{d:%Y/%m/%d}",
-    "{d:%d.%m.%Y}",
-    "{d.day}.{d.month}.{d.year}",
-    "{d.day} {ru} {d.year}",
-    "{d.day}-го {ru} {d.year} года",
-    "{week_ru}, {d.day} {ru} {d.year} г.",
-    "{en} {d.day}, {d.year}",
-    "{short} {d.day}th {d.year}",
-    "{d.day} {en} {d.year}",
-    "{week_en} {d.day:02} {short} {d.year}: what we did",
-    "Итоги за {d.day} {ru} {d.year}",
+    *("{d:%Y-%m-%d}", "{d:%Y.%m.%d}", "{d:%Y/%m/%d}", "{d:%d.%m.%Y}", "{d.day}.{d.month}.{d.year}"),
+    *("{d.day} {ru} {d.year}", "{d.day}-го {ru} {d.year} года", "{week_ru}, {d.day} {ru} {d.year} г."),
+    *("{en} {d.day}, {d.year}", "{short} {d.day}th {d.year}", "{d.day} {en} {d.year}"),
+    *("{week_en} {d.day:02} {short} {d.year}: what we did", "Итоги за {d.day} {ru} {d.year}"),
     "[{d.day} {ru} {d.year}] сборка | план",
 )
 days = st.dates(date(1990, 1, 1), date(2089, 12, 31))
@@ -85,8 +76,17 @@ def test_versions_addresses_bounds_and_impossible_days_are_no_dates() -> None:
 TIMED = {
     "10:05:00": ("2026-07-03 10.05 чай", "2026-07-03_10-05", "2026-07-03T1005", "20260703-100500", "2026_07_03_10_05"),
     "10:05:42": ("IMG_20260703_100542", "03.07.2026 10.05.42 чай", "2026-07-03 10-05-42", "чай 2026-07-03 10:05:42"),
+    "09:05:00": (
+        *("2026-07-03 9.05", "2026-07-03_9-05_чай", "03.07.2026 9.05 чай", "3 июля 2026, 9:05", "2026-07-03 9h05"),
+    ),
     "22:05:00": ("2026-07-03 at 10.05 PM", "2026-07-03_2205_чай"),
-    "00:00:00": ("2026-07-03 - 2026-07-09", "2026-07-03 10.05.2026", "2026-07-03 v1.10", "2026-07-03"),
+    "21:00:00": ("2026-07-03 9 PM", "чай 2026-07-03 9pm"),
+    "10:05:00+00:00": ("2026-07-03T10-05Z", "2026-07-03T10-05-00.123Z", "2026-07-03T100500Z", "2026-07-03 10.05 UTC"),
+    "10:05:00+03:00": ("2026-07-03 10.05 МСК", "2026-07-03 10.05+0300 чай", "чай 2026-07-03 10-05 MSK"),
+    "00:00:00": (
+        *("2026-07-03 - 2026-07-09", "2026-07-03 10.05.2026", "2026-07-03 v1.10", "2026-07-03", "2026-07-03 3-4 дела"),
+        *("2026-07-03 25.00", "2026-07-03 10.05 CST", "2026-07-03 45.90 руб", "2026-07-03 20-80", "2026-07-03-2500"),
+    ),
 }
 
 
@@ -102,13 +102,7 @@ def test_the_name_of_a_log_or_a_page_tells_its_day() -> None:
     pages = (*pages, "202601131230", "20260113123059 чай", "заметка-20260113123059123")
     no_days = (
         *(
-            "202601132530",
-            "188001131230",
-            "2026011312305",
-            "20261313",
-            "v2026.01.13",
-            "2026-01",
-            "2026",
+            *("202601132530", "188001131230", "2026011312305", "20261313", "v2026.01.13", "2026-01", "2026"),
             "plan-1.2.2026.3",
         ),
         *("build-202601", "2026-W60", "тел-79260113", "f20260113"),
@@ -172,6 +166,30 @@ def test_a_clock_stands_on_the_day_of_the_heading_above(tmp_path: Path) -> None:
 def test_a_files_name_dates_it_in_each_layout(tmp_path: Path, layout: str) -> None:
     rows = rows_of(tmp_path, {f"{layout}решение-2026-01-13.md": "x1\n", f"{layout}20260114.md": "x2\n"})
     assert rows == {"x1": ("2026-01-13", "name"), "x2": ("2026-01-14", "name")}
+
+
+def test_a_time_in_a_name_or_heading_is_read_in_its_zone_or_is_a_row(tmp_path: Path) -> None:
+    unread = ("25.00", "24:00", "10.61", "10.05 CST", "9:05 IST", "T2500")
+    names = [
+        f"memory/{place}2026-07-{day:02} {time}.md" for place in ("", "чай ") for day, time in enumerate(unread, 3)
+    ]
+    names = [name.replace(" T", "T") for name in names]
+    heads = "".join(f"\n## 2026-07-03 {time}\n\nx{number}\n" for number, time in enumerate(unread)).replace(" T", "T")
+    read = "\n## 2026-07-03 9.05\n\na\n\n## Итог 3 июля 2026, 9.05 МСК\n\nb\n\n## 2026-07-03 v25.00\n\nc\n"
+    read += "\n## Thu, 02 Jul 2026 23:05:00 -0500\n\nd\n\n## 2026-07-03: 1200 заказов\n\ne\n"
+    logs = {"memory/2026-07-01.md": heads + "\n## 26:30 чай\n\ny\n", "memory/log.md": read, "memory/планы.md": heads}
+    corpus = mk.read(write_files(tmp_path, {**dict.fromkeys(names, "чай\n"), **logs}), timezone="Europe/Moscow")
+    rows = [(row["path"], row["message"]) for row in corpus.problems.to_pylist() if row["rule"] == "bad_date"]
+    assert sorted(path for path, _ in rows) == sorted([*names, *["memory/2026-07-01.md"] * 7, *["memory/планы.md"] * 6])
+    assert {message.partition(". Got ")[2].count("Write") for _, message in rows} == {0}
+    times = {row["text"].rstrip()[-1]: str(row["created_at"])[11:16] for row in corpus.memories.to_pylist()}
+    assert {key: times[key] for key in "abcde"} == {
+        "a": "06:05",
+        "b": "06:05",
+        "c": "00:00",
+        "d": "04:05",
+        "e": "00:00",
+    }
 
 
 def test_a_heading_of_dates_without_end_costs_no_more_than_its_length(tmp_path: Path) -> None:

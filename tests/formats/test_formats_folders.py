@@ -167,11 +167,8 @@ def test_empty_files_of_every_format_are_rows(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "memory/мой день.md",
-        "memory/ 2026-02-03 .md",
-        "a b/c d/заметка №1.md",
-        "memory/line\nend.md",
-        "memory/quote'\".md",
+        *("memory/мой день.md", "memory/ 2026-02-03 .md", "a b/c d/заметка №1.md", "memory/line\nend.md"),
+        *("memory/quote'\".md",),
     ],
 )
 def test_any_file_name_is_a_path(tmp_path: Path, name: str) -> None:

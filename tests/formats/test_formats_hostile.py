@@ -45,21 +45,9 @@ def everything(corpus: mk.Corpus) -> str:
 
 
 ESCAPES = [
-    "../secret.md",
-    "b/../../secret.md",
-    "memory/../../secret.md",
-    "..\\secret.md",
-    "b\\..\\..\\secret.md",
-    "./../secret.md",
-    "/etc/passwd",
-    "//etc/passwd",
-    "\\\\server\\share",
-    "C:\\secret.md",
-    "c:secret.md",
-    "b/x\u0000.md",
-    "..",
-    "../memory/../secret.md",
-    "memory/memory/../../../secret.md",
+    *("../secret.md", "b/../../secret.md", "memory/../../secret.md", "..\\secret.md", "b\\..\\..\\secret.md"),
+    *("./../secret.md", "/etc/passwd", "//etc/passwd", "\\\\server\\share", "C:\\secret.md", "c:secret.md"),
+    *("b/x\u0000.md", "..", "../memory/../secret.md", "memory/memory/../../../secret.md"),
 ]
 
 

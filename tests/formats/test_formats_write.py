@@ -139,11 +139,7 @@ def test_a_record_in_json_and_in_yaml_is_the_same_record(kind: str) -> None:
             assert tables[0]["memories"]["text"].equals(tables[1]["memories"]["text"])
             assert set(tables[0]["problems"]["rule"].to_pylist()) <= {
                 *(
-                    "empty_text",
-                    "duplicate_id",
-                    "dangling_relation",
-                    "self_relation",
-                    "bad_value",
+                    *("empty_text", "duplicate_id", "dangling_relation", "self_relation", "bad_value"),
                     "unknown_placeholder",
                 ),
                 "contradictory_relation",
