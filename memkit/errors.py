@@ -157,6 +157,11 @@ class MemkitError(Exception):
 
         return mask(super().__str__())
 
+    def __repr__(self) -> str:
+        from memkit.text.secrets import mask
+
+        return mask(super().__repr__())
+
 
 class FormatError(MemkitError, ValueError):
     """Input does not follow its format.

@@ -175,7 +175,7 @@ def sql(
     result = corpus.named(query, as_of) if named else corpus.sql(query)
     if result is None:  # a statement without rows
         result = corpus.sql("select 'done' as status")
-    show(result, as_json)
+    show(result, as_json, memories=corpus.memories)
 
 
 @app.command()
@@ -218,7 +218,8 @@ def search(
     elif as_json:
         arms = list(json.loads((table.schema.metadata or {})[b"arms"]))
         table = table.append_column("arms", pa.array([arms] * table.num_rows, WORDS))
-    show(table, as_json, None if columns is None else table.column_names)
+    chosen = None if columns is None else table.column_names
+    show(table, as_json, chosen, memories=retriever.corpus_.memories)
 
 
 @app.command()
@@ -324,7 +325,7 @@ def _judge(judge: Any, corpus: Corpus, as_of: str | None, as_json: bool) -> None
         print_json(table)
     else:
         print(f"{type(judge).__name__}, as of {as_of or 'now'}; --json lists every row")
-        show(summary(table), False)
+        show(summary(table), False, memories=corpus.memories)
     if note := (table.schema.metadata or {}).get(b"note", b"").decode():
         print(safe(f"memkit: {note}"), file=sys.stderr)
 

@@ -40,6 +40,7 @@ from memkit.cli.common import (
 from memkit.display.sheet import safe
 from memkit.errors import MemkitError, ParameterError
 from memkit.formats.disk.files import check_file
+from memkit.tables.secrets import named_in
 
 if TYPE_CHECKING:
     from memkit.change.edits import Edits
@@ -89,9 +90,10 @@ def plan(
         )
         for cls in classes
     ]
-    edits = _filtered(planned(load(path, Reading(formats)), steps, as_of, merge=merge), where)
+    corpus = load(path, Reading(formats))
+    edits = _filtered(planned(corpus, steps, as_of, merge=merge), where)
     typed = f"the same with --json > plan.json, then memkit apply {shlex.quote(str(path))} plan.json, writes it"
-    print_edits(edits, as_diff, as_json, safe(f"memkit: nothing is written yet; {typed}"))
+    print_edits(edits, as_diff, as_json, safe(f"memkit: nothing is written yet; {typed}"), corpus.memories)
 
 
 def _is_of(name: str, cls: Any) -> bool:
@@ -339,12 +341,15 @@ def selftest(
 _DRY = "memkit: nothing is written yet; --yes writes it"
 
 
-def print_edits(edits: Edits, as_diff: bool, as_json: bool, to_write: str = _DRY) -> None:
+def print_edits(
+    edits: Edits, as_diff: bool, as_json: bool, to_write: str = _DRY, memories: pa.Table | None = None
+) -> None:
     """Print edits as a table, a diff or a plan; refusals, and how to write them, on standard error."""
     if as_diff:
-        out.print(safe(edits.diff()), markup=False, highlight=False, soft_wrap=True, end="")
+        text = edits.diff() if memories is None else named_in(memories, [edits.diff()]).again(edits.diff())
+        out.print(safe(text), markup=False, highlight=False, soft_wrap=True, end="")
     else:
-        show(edits.table if as_json else edits, as_json)
+        show(edits.table if as_json else edits, as_json, memories=memories)
     if edits.table.num_rows and not as_json:
         print(to_write, file=sys.stderr)
     for row in edits.refused.to_pylist() if as_diff or as_json else ():

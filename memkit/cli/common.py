@@ -34,6 +34,7 @@ from memkit.display.notebook import shown
 from memkit.display.sheet import safe, visible
 from memkit.errors import MemkitError, ParameterError, count_of
 from memkit.formats.faults import SEVERITIES, tally
+from memkit.tables.secrets import named_in
 from memkit.text.secrets import Mask
 
 if TYPE_CHECKING:
@@ -46,13 +47,21 @@ out = Console()
 _ROWS = 200
 
 
-def show(result: Any, as_json: bool, columns: list[str] | None = None, rows: int = _ROWS) -> None:
-    """Print a result for a person or, with `as_json`, a table for a machine."""
+def show(
+    result: Any,
+    as_json: bool,
+    columns: list[str] | None = None,
+    rows: int = _ROWS,
+    memories: pa.Table | None = None,
+) -> None:
+    """Print a result for a person, without what `memories` call a secret, or with `as_json` a table for a machine."""
     if as_json:
         print_json(result)
         return
-    colour = out.is_terminal and not out.no_color
-    print(shown(result, rows=rows, columns=columns, hint="--json prints all").text(out.width, colour))
+    page = shown(result, rows=rows, columns=columns, hint="--json prints all")
+    if memories is not None:
+        page = page.beside(named_in(memories, page.texts()))
+    print(page.text(out.width, out.is_terminal and not out.no_color))
 
 
 def print_json(table: pa.Table | duckdb.DuckDBPyRelation) -> None:

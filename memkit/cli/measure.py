@@ -23,8 +23,8 @@ from memkit.cli.common import (
     grouped,
     load,
     print_json,
+    show,
 )
-from memkit.display.notebook import show
 from memkit.errors import ParameterError, count_of
 
 if TYPE_CHECKING:
@@ -109,14 +109,16 @@ class Labelled:
         show_result(result, instead, self.as_json, self.page)
 
 
-def show_result(result: Result, instead: pa.Table | None, as_json: bool, page: Path | None) -> None:
+def show_result(
+    result: Result, instead: pa.Table | None, as_json: bool, page: Path | None, memories: pa.Table | None = None
+) -> None:
     """Print a result, or a table of it instead, and write its page if one is given."""
     if page is not None:
         result.report(page)
     if as_json:
         print_json(result.table if instead is None else instead)
     else:
-        show(result if instead is None else instead)
+        show(result if instead is None else instead, False, memories=memories)
 
 
 @app.command()
@@ -212,7 +214,7 @@ def audit(
         check_choice("--table", table, AUDITS, "audit")
     search = fitted(load(path, Reading(formats), to_fit=True), preset, sets, profile)
     result = look(search, queries, qrels, only=table, k=k, n=n, as_of=as_of, user_id=user)
-    show_result(result, None if table is None else result.tables[table], as_json, page)
+    show_result(result, None if table is None else result.tables[table], as_json, page, search.corpus_.memories)
 
 
 @app.command()

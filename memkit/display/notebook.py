@@ -10,7 +10,7 @@ import hashlib
 import html
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +47,14 @@ class Shown:
 
     def _repr_html_(self) -> str:
         return as_html(*self.sheets)
+
+    def texts(self) -> Iterator[str]:
+        """The texts of all cells."""
+        return (cell.text for sheet in self.sheets for row in (*sheet.rows, sheet.leads, sheet.titles) for cell in row)
+
+    def beside(self, hide: Mask) -> Shown:
+        """A copy that also hides what `hide` knows."""
+        return Shown(*(sheet.beside(hide) if sheet.hide else sheet for sheet in self.sheets))
 
     def text(self, width: int = 80, colour: bool = False) -> str:
         """Lines of at most `width` cells."""

@@ -143,7 +143,7 @@ _LOOKS = {
         Column("date_conflict", "dates differ", "flag", usual=False),
         Column("negation_conflict", "negations differ", "flag", usual=False),
         Column("value_conflict", "values differ", "flag", usual=False),
-        Column("contradiction", "contra-diction", "flag", usual=False),
+        Column("contradiction", "contradiction", "flag", usual=False),
         Column("chars", "characters", "count"),
         Column("line", "memory"),
         Column("interval", "95 % interval", "interval"),

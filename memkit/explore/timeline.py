@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from memkit import Retriever
 from memkit.errors import count_of
-from memkit.extend.showing import Tabular, answerability_note, check_fitted, mask
+from memkit.extend.showing import Tabular, answerability_note, check_fitted, mask, named_in
 from memkit.extend.writing import AsOf, check_value, describe
 from memkit.schemas import TIMESTAMP, result_schema
 
@@ -132,11 +132,12 @@ def timeline(
     scores = hits["score"].to_numpy()
     above = hits.filter(pa.array((scores >= bar * scores.max(initial=0.0)) & (scores > 0)))
     shown = above.slice(0, most)
+    hide = named_in(search.corpus_.memories, shown["snippet"].to_pylist())
     table = pa.table(
         {
             **{name: shown[name] for name in TIMELINE.names if name not in ("date", "snippet")},
             "date": pc.coalesce(shown["created_at"], shown["updated_at"]),
-            "snippet": pa.array([mask(text) for text in shown["snippet"].to_pylist()], pa.string()),
+            "snippet": pa.array([hide(text) for text in shown["snippet"].to_pylist()], pa.string()),
         }
     ).select(TIMELINE.names)
     keys = [("date", "ascending"), ("score", "descending"), ("memory_id", "ascending")]

@@ -38,4 +38,5 @@ from memkit.plot.memories import day_axis as day_axis
 from memkit.plot.memories import memory_axis as memory_axis
 from memkit.plot.memories import some_ticks as some_ticks
 from memkit.plot.memories import stack as stack
+from memkit.tables.secrets import named_in as named_in
 from memkit.text.secrets import mask as mask

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -11,10 +13,13 @@ import pyarrow.compute as pc
 
 from memkit.formats.faults import ADVICE, SEVERITIES
 from memkit.schemas import PROBLEMS, is_verbatim
-from memkit.text.secrets import SECRETS, Finding, Mask, Secret, kinds_in
+from memkit.text.secrets import LEAST, SECRETS, Finding, Mask, Secret, is_mixed, kinds_in
 
 _SEARCHED_FIELDS = ("title", "text", "tags", "extra")
 _WHERE = ("memory_id", "path", "kind", "line_start")
+_RUN, _LONGEST, _AT_ONCE = re.compile(r"[^\W_]+"), 500, 200
+_PHRASE = next(secret.quick for secret in SECRETS if "phrase" in secret.meaning)
+"""What a text with a pass phrase matches, which has no part of letters and digits."""
 _MEANING = {secret.name: secret.meaning for secret in reversed(SECRETS)}
 
 
@@ -38,6 +43,29 @@ def secrets_in(memories: pa.Table) -> tuple[pa.Table, Mask]:
         for problem in _problems(row, {name: of_rows[number] for name, of_rows in kinds.items()}, hide)
     ]
     return pa.Table.from_pylist(found, schema=PROBLEMS), hide
+
+
+def named_in(memories: pa.Table, texts: Iterable[str]) -> Mask:
+    """A mask for `texts` of the values in them that some of the memories calls a secret: one search for all of them.
+
+    >>> hide = named_in(pa.table({"text": ["Чай.", "Пароль: sova-2026"]}), ["root / sova-2026, чай"])
+    >>> hide.again("root / sova-2026, чай")
+    'root / [password hidden], чай'
+    """
+    parts = sorted({re.escape(part) for text in texts for token in text.split() for part in _mixed_parts(token)})
+    looks = ["|".join(parts[start : start + _AT_ONCE]) for start in range(0, len(parts), _AT_ONCE)]
+    columns = [_texts_of(memories[name]) for name in _SEARCHED_FIELDS if name in memories.column_names]
+    says = [pc.match_substring_regex(column, look) for column in columns for look in (*looks, _PHRASE)]
+    return secrets_in(memories.filter(reduce(pc.or_, (pc.fill_null(one, False) for one in says))))[1]
+
+
+def _mixed_parts(token: str) -> Iterator[str]:
+    """The least parts of a token, from word to word, that a secret within it could be known again by."""
+    words = [match.span() for match in _RUN.finditer(token[:_LONGEST])]
+    for last, (_, end) in enumerate(words):
+        parts = (token[start:end] for start, _ in reversed(words[: last + 1]) if end - start >= LEAST)
+        if part := next(filter(is_mixed, parts), None):
+            yield part
 
 
 def _texts_of(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -241,9 +241,9 @@ class Mask:
 
     def _keep(self, value: str, name: str) -> None:
         is_known_again = is_mixed(value) or _WORDS.fullmatch(value) is not None
-        if value not in self._names and _LEAST <= len(value) <= _MOST and is_known_again:
+        if value not in self._names and LEAST <= len(value) <= _MOST and is_known_again:
             self._names[value] = name
-            lengths = self._lengths.setdefault(value[:_LEAST], [])
+            lengths = self._lengths.setdefault(value[:LEAST], [])
             if len(value) not in lengths:
                 lengths.append(len(value))
                 lengths.sort(reverse=True)
@@ -259,7 +259,7 @@ class Mask:
         findings, done = list[Finding](), 0
         for place in _STARTS.finditer(text) if self._names else ():
             start = place.start()
-            for length in self._lengths.get(text[start : start + _LEAST], ()) if start >= done else ():
+            for length in self._lengths.get(text[start : start + LEAST], ()) if start >= done else ():
                 value = text[start : start + length]  # shorter at the end of the text
                 name, end = self._names.get(value), start + len(value)
                 if name and not (text[end - 1].isalnum() and text[end : end + 1].isalnum()):
@@ -306,7 +306,7 @@ def is_mixed(value: str) -> bool:
     return bool(_DIGIT.search(value) and _LETTER.search(value))
 
 
-_LEAST, _MOST, _BOUND = 8, 1024, 60
+LEAST, _MOST, _BOUND = 8, 1024, 60
 """Characters of a value that is known again, least and most, and those after which a pattern may have cut it."""
 _AT_ONCE, _MANY = 4, 10_000
 _KEPT = 500

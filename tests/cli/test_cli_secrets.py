@@ -166,6 +166,27 @@ def test_the_command_line_shows_none(run: Run, root: Path, verb: list[str]) -> N
     assert shown_values(out + err, VALUES) == []
 
 
+def test_a_command_hides_what_any_memory_of_the_folder_calls_a_secret(run: Run, tmp_path: Path) -> None:
+    named = (
+        "# Доступ\n\nПароль от пула: sova-ne-spit-2026\n\n# Сейф\n\nПароль от сейфа: верная лошадь батарея скрепка.\n"
+    )
+    bare = "# День\n\n## 10:00 вход\n\nРешили: вход root / sova-ne-spit-2026, сейф: верная лошадь батарея скрепка.\n"
+    fact = "- [id:wk_1] [t:working] [imp:high] [exp:2026-01-01] стоит sova-ne-spit-2026 на пуле\n"
+    files = {"MEMORY.md": named, "memory/2026-02-28.md": bare, "users/u/working.md": fact}
+    root, values = write_files(tmp_path, files), ["sova-ne-spit-2026", "верная лошадь батарея скрепка"]
+    verbs = (
+        *(["search", "решили root", "-k", "1"], ["sql", "select text from memories where kind = 'daily_log'"]),
+        *(["plan", "expiry", "--as-of", DAY], ["plan", "expiry", "--as-of", DAY, "--diff"], ["audit"]),
+        *(["digest", "--since", "2026-02-01", "--until", DAY], ["policy", "expiry", "--as-of", DAY]),
+    )
+    for verb, *words in verbs:
+        _, out, err = run(verb, root, *words)
+        assert (verb, out + err != "", shown_values(out + err, values)) == (verb, True, [])
+    line = mk.timeline(mk.Retriever(encoder=None).fit(mk.read(root)), "решили root вход")
+    assert line.table.num_rows
+    assert shown_values(line._repr_html_() + line.plot().words, values) == []
+
+
 def test_a_message_of_check_hides_what_a_text_calls_a_secret(run: Run, tmp_path: Path) -> None:
     words = ", ".join(["sova-ne-spit-2026", *(f"слово{number}" for number in range(40))])
     note = f"---\nid: x\nsubject: пул\nkeywords: [{words}]\napplies_to: global\n---\n\nпароль: sova-ne-spit-2026\n"
@@ -270,4 +291,4 @@ def test_no_error_shows_a_token_given_as_an_id(tmp_path: Path) -> None:
     for call in calls:
         with pytest.raises(mk.MemkitError) as caught:
             call()
-        assert token not in str(caught.value), caught.value
+        assert token not in str(caught.value) + repr(caught.value), caught.value
