@@ -245,19 +245,12 @@ def day_of(value: object) -> datetime | None:
 
 
 T = TypeVar("T")
-TITLES = ("title", "name")
-CREATED = ("createdat", "created", "datecreated", "date")
+TITLES = ("title", "name", "заголовок", "название")
+CREATED = ("createdat", "created", "datecreated", "date", "createdtime", "создано", "дата", "датасоздания")
 UPDATED = (
-    "updatedat",
-    "updated",
-    "modified",
-    "datemodified",
-    "lastmodified",
-    "lastmodifiedat",
-    "lastmod",
-    "lastupdated",
-    "synthesizeddate",
-    "timestamp",
+    *("updatedat", "updated", "modified", "datemodified", "lastmodified", "lastmodifiedat", "lastmod", "lastupdated"),
+    *("synthesizeddate", "timestamp", "updatedtime", "updatetime", "lasteditedtime", "usereditedtimestampusec"),
+    *("обновлено", "изменено", "датаизменения"),
 )
 VERIFIED = ("verifiedat", "verified", "lastverified", "lastverifiedat", "reviewed", "reviewedat", "lastreviewed")
 STALE = ("staleafter", "staleat", "reviewby")
@@ -301,9 +294,9 @@ EXPIRES = (*ENDS, *LENGTHS)
 _EXPIRES = frozenset(EXPIRES)
 USERS = ("userid",)
 """Whose memory a page is. An ``owner`` of a page is whoever keeps it, often a team, and hides it from nobody."""
-DESCRIPTIONS = ("description", "desc", "summary", "abstract")
-ALIASES = ("aliases", "alias")
-TAGS = ("tags", "tag", "keywords", "labels", "categories")
+DESCRIPTIONS = ("description", "desc", "summary", "abstract", "описание")
+ALIASES = ("aliases", "alias", "псевдонимы")
+TAGS = ("tags", "tag", "keywords", "labels", "categories", "теги", "метки", "ключевыеслова")
 TYPES = ("type", "category", "kind")
 STATUS = ("status", "state", "статус")
 _OTHER_STATUS_WORDS = {
@@ -327,6 +320,12 @@ OWNERS = ("userid", "user", "owner")
 IMPORTANCE, CONFIDENCE = ("importance", "importancescore"), ("confidence", "confidencescore")
 MEASURES = {"importance": IMPORTANCE, "confidence": CONFIDENCE, "access_count": ("accesscount",)}
 """The columns for how much a memory counts, how sure it is and how often it was used, and what these are called."""
+_IMPORTANCE_OF = {
+    **IMPORTANCE_WORDS,
+    **dict.fromkeys(("высокая", "высокий", "высокое"), "high"),
+    **dict.fromkeys(("обычная", "обычный", "средняя", "средний", "среднее"), "normal"),
+    **dict.fromkeys(("низкая", "низкий", "низкое"), "low"),
+}
 _MEASURE_OF = {name: column for column, names in MEASURES.items() for name in names}
 SCALES = ((frozenset(("maturity", "recency")), 100.0),)
 """Where importance is a number, its highest is 1; of a host that has other fields beside it, it is this: ByteRover."""
@@ -454,7 +453,7 @@ def importance_of(value: object, highest: float = 1.0) -> str | None:
     """
     number = number_of(value)
     if number is None:
-        return IMPORTANCE_WORDS.get(value.strip().casefold()) if isinstance(value, str) else None
+        return _IMPORTANCE_OF.get(value.strip().casefold()) if isinstance(value, str) else None
     if not 0 <= number <= highest:
         return None
     return IMPORTANCES[::-1][min(int(len(IMPORTANCES) * number / highest), len(IMPORTANCES) - 1)]
@@ -501,7 +500,7 @@ def unread_measures(fields: Mapping[str, Any]) -> Iterator[tuple[str, object, Ru
 UNREAD_HEAD = Rule("unread_head", "any", "", "front matter between '---' lines")
 HEAD_NAMES = frozenset(
     {*TITLES, *CREATED, *UPDATED, *TAGS, *ALIASES, *IDS_OF_PAGES, "status", "author"} - {"name"}
-    | {"заголовок", "тема", "дата", "создано", "обновлено", "теги", "метки", "статус", "автор"}
+    | {"тема", "статус", "автор"}
 )
 """What the lines at the top of a page are named that are its head in other clothes."""
 _PROPERTY = re.compile(r"(?:\*\*|#\+)?([^\W\d_][\w \t-]{0,30}+)(::?+)(?:\*\*)?(?:[ \t]|$)")

@@ -184,3 +184,22 @@ def test_what_many_files_of_a_folder_say_wrong_in_the_same_field_is_one_row(tmp_
     assert paths == ["a: expected x", *(f"few/{n}.md" for n in range(5)), "люди", *(f"люди/x{n}.md" for n in range(3))]
     told = [row["message"] for row in corpus.problems.to_pylist() if row["path"] == "люди"]
     assert [text.partition(" rows, first ")[0] for text in told] == ["люди: 60"]
+
+
+@pytest.mark.outside
+def test_fields_of_russian_names_and_of_other_programs_are_read(tmp_path: Path) -> None:
+    files = {
+        "wiki/a.md": "---\nназвание: Тара\nобновлено: 04.07.2026\nтеги: [склад]\nimportance: высокая\n---\nЯщики.\n",
+        "wiki/c.md": "---\ntitle: C\nttl: 14d\n---\nСкидка.\n",
+        "keep/a.json": '{"textContent": "Второй склад откроется осенью", "createdTimestampUsec": 1782889500000000}',
+        ".serena/memories/a.md": "# Релиз\nUpdated: 5 марта 2026\n- тег\n",
+        "utf16.md": "Короб большой".encode("utf-16"),
+    }
+    corpus = mk.read(write_files(tmp_path, files))
+    rows = {row["path"]: row for row in corpus.memories.to_pylist()}
+    assert [rows["wiki/a.md"][name] for name in ("title", "tags", "importance")] == ["Тара", ["склад"], "high"]
+    days = [str(rows[path]["updated_at"])[:10] for path in ("wiki/a.md", "keep/a.json", ".serena/memories/a.md")]
+    assert days == ["2026-07-04", "2026-07-01", "2026-03-05"]
+    said = {row["path"]: row["message"].partition(". Got ")[2] for row in corpus.problems.to_pylist()}
+    assert "It counts from the day when the memory was made" in said["wiki/c.md"]
+    assert said["utf16.md"] == "utf-16-le, read as such. Save it as UTF-8 to change it."

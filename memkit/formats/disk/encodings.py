@@ -67,14 +67,20 @@ def guess_of(data: bytes) -> str:
     """What bytes of which nothing is sure are shown as: Cyrillic ones where they read as its words, else Latin letters,
     which with marks stand among plain ones.
 
-    >>> [guess_of(text.encode(name)) for text, name in (("Ключ от кафе", "cp1251"), ("La clé du café", "latin-1"))]
-    ['windows-1251', 'windows-1252']
+    >>> texts = ("Ключ от кафе", "cp1251"), ("Ключ от кафе", "koi8-r"), ("La clé du café", "latin-1")
+    >>> [guess_of(text.encode(name)) for text, name in texts]
+    ['windows-1251', 'koi8-r', 'windows-1252']
     """
     # Letters of UTF-8 beside the others are no sign of another encoding; a byte that is none is a surrogate.
     rest = re.sub(r"[^\x00-\x7f\udc80-\udcff]+", " ", data[:SAMPLE_BYTES].decode("utf-8", "surrogateescape"))
-    text, small = rest.encode("utf-8", "surrogateescape").decode("cp1251", "replace"), next(iter(DETECTED))
-    n_among = len(re.findall(f"(?i)[a-z][{small}]|[{small}][a-z]", text))
-    return "windows-1251" if 2 * n_among < _letters_of(text, small, MOST_GUESSED) else "windows-1252"
+    small, names = next(iter(DETECTED.items()))
+    said = dict[str, int]()
+    for codec in ("cp1251", "koi8_r", "cp866"):  # the others are too near to Greek
+        text = rest.encode("utf-8", "surrogateescape").decode(codec, "replace")
+        n_among = len(re.findall(f"(?i)[a-z][{small}]|[{small}][a-z]", text))
+        said[names[codec]] = _letters_of(text, small, MOST_ODD if said else MOST_GUESSED) - 2 * n_among
+    best = max(said, key=lambda name: said[name])
+    return best if said[best] > 0 else "windows-1252"
 
 
 def _with_zeros(data: bytes) -> str | None:

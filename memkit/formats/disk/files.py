@@ -188,13 +188,13 @@ class Listing:
     def report_faults(self, source: Source, rows: Rows, memory_id: str | None = None) -> None:
         """Add a problem for every fault of a file's bytes."""
 
-        def problem(rule: str, expected: str, got: str, line: int | None = None) -> None:
-            rows.problem(rule, source.path, expected, got, line=line, memory_id=memory_id, quote=False)
+        def problem(rule: str, expected: str, got: str, line: int | None = None, advice: str | None = None) -> None:
+            rows.problem(rule, source.path, expected, got, line=line, memory_id=memory_id, quote=False, advice=advice)
 
         if source.too_large:
             problem("file_too_large", f"at most {self.max_file_bytes} bytes", f"{source.size} bytes")
         if source.encoding != "utf-8":
-            problem("encoding", "UTF-8", f"{source.encoding}, read as such", 1)
+            problem("encoding", "UTF-8", f"{source.encoding}, read as such", 1, "Save it as UTF-8 to change it.")
         for line, guess in source.undecoded.items():
             problem("encoding", "UTF-8", f"bytes that read as {source.guess}: {guess[:60]!r}", line)
 

@@ -307,7 +307,7 @@ _TRANSCRIPTS = (
 _OF_ITEM = ("metadata", "temporal")
 _WITHIN = ("message", "payload", "content")
 _FIRST_ITEMS = 20
-_CREATED = (*CREATED, "timestamp", "ts", "datetime", "time", "createtime")
+_CREATED = (*CREATED, "timestamp", "ts", "datetime", "time", "createtime", "createdtimestampusec")
 _SECONDS = range(10**9, 4 * 10**9)
 """Numbers that are seconds since 1970, of the years 2001 to 2096; a thousand times as much are milliseconds."""
 _COLUMNS = {"source_id": IDS, "title": TITLES, "user_id": OWNERS, "scope": TYPES}

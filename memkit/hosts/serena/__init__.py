@@ -12,7 +12,8 @@ _PLACE = r"(?:^|.*/)\.serena/memories/"
 _HOME = re.compile(_PLACE)
 _DATED = re.compile(
     r"[\s*_#>-]*(?:(date|created|дата|создано)|(updated|last updated|обновлено))"
-    r"[\s*_]*:[\s*_]*(\d{4}-\d{2}-\d{2}|\d{1,2}[./-]\d{1,2}[./-]\d{4})(?!\d)",
+    r"[\s*_]*:[\s*_]*(\d{4}-\d{2}-\d{2}|\d{1,2}[./-]\d{1,2}[./-]\d{4}"
+    r"|\d{1,2} [^\W\d_]{3,9} \d{4}|[^\W\d_]{3,9} \d{1,2},? \d{4})(?!\d)",
     re.IGNORECASE,
 )
 _BY_NAME = re.compile(rf"(?<![\w/]){MEM}[^\s()\[\]<>,;]*[\w]")
