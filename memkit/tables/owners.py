@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, lru_cache
 from itertools import groupby
@@ -130,13 +130,10 @@ class Owners:
         none = np.zeros_like(self.labels)
         return replace(self, stores=none[0], labels=none, titles=[""] * len(self))
 
-    def apart(self) -> Ints:
-        """A number for each user, store and scope: rows of two never have one owner, whatever their texts name."""
-        return self._apart
-
     @cached_property
-    def _apart(self) -> Ints:
-        return numbered(self.users, self.stores, _coded([title.partition("\n")[2] for title in self.titles]))
+    def apart(self) -> Ints:
+        """A number for each user and store: rows of two never have one owner, whatever their texts name."""
+        return numbered(self.users, self.stores)
 
     def same(self, left: Ints, right: Ints) -> Mask:
         """Whether two rows have one owner by user, store and label, whatever their texts name; shapes broadcast."""
@@ -148,8 +145,8 @@ class Owners:
         return is_same
 
     def may_share(self, left: Ints, right: Ints) -> Mask:
-        """Whether two rows are of one user, store and scope: others never have one owner."""
-        is_shared: Mask = self._apart[left] == self._apart[right]
+        """Whether two rows are of one user and store: others never have one owner."""
+        is_shared: Mask = self.apart[left] == self.apart[right]
         return is_shared
 
     def one(self, left: Ints, right: Ints) -> Mask:
@@ -162,9 +159,18 @@ class Owners:
         return is_one
 
     def names(self, left: int, right: int, says: Callable[[int, frozenset[str]], bool] | None = None) -> bool:
-        """Whether both texts name the subject of the one or of the other; `says` remembers what a text says."""
-        titles, says = {words_of(self.titles[row]) for row in (left, right)}, says or self._says
-        return any(bool(title) and says(left, title) and says(right, title) for title in titles)
+        """Whether both texts name the subject of the one or of the other; `says` remembers what a text says.
+
+        A subject is a title, and where they apply to two scopes, both of these.
+        """
+        subjects, says = [self.titles[row].partition("\n") for row in (left, right)], says or self._says
+        scopes = {scope for *_, scope in subjects}
+
+        def both_say(words: frozenset[str]) -> bool:
+            return bool(words) and says(left, words) and says(right, words)
+
+        named = any(both_say(words_of(title)) for title, *_ in subjects)
+        return named and (len(scopes) < 2 or all(both_say(applied(scope)) for scope in scopes))
 
     def parts(self, group: Ints) -> Ints:
         """A number for each row, the same for rows of one `group` (of equal texts) and one owner.
@@ -173,16 +179,19 @@ class Owners:
         >>> Owners.of(table).parts(np.zeros(3, int)).tolist()
         [0, 1, 0]
         """
-        whole = numbered(group, self.apart())
+        whole = numbered(group, self.apart)
         rows = np.flatnonzero(np.bincount(whole)[whole] > 1)
         edges = [np.empty((0, 2), np.int64)]
         for code in self.labels:
             some = rows[code[rows] != NOBODY]
             edges.append(np.stack([some, _firsts(numbered(whole[some], code[some]), some)], axis=1))
-        named = [row for row in rows.tolist() if self.titles[row] and self.names(row, row)]
-        # A text that names the subject of one of its rows says the same in all of them.
-        spoken = rows[np.isin(whole[rows], whole[np.array(named, np.int64)])]
-        edges.append(np.stack([spoken, _firsts(whole[spoken], spoken)], axis=1))
+        scopes = [title.partition("\n")[2] for title in self.titles]
+        says_its_scope = [bool(words := applied(scopes[row])) and self._says(row, words) for row in rows.tolist()]
+        # A text that names the subject of one of its rows says the same in all of one scope, and of scopes that it names.
+        for of_one, some in ((numbered(whole, _coded(scopes)), rows), (whole, rows[np.array(says_its_scope, bool)])):
+            named = [row for row in some.tolist() if self.titles[row] and self.names(row, row)]
+            spoken = some[np.isin(of_one[some], of_one[np.array(named, np.int64)])]
+            edges.append(np.stack([spoken, _firsts(of_one[spoken], spoken)], axis=1))
         return _joined(len(group), np.concatenate(edges))
 
     def _says(self, row: int, title: frozenset[str]) -> bool:
@@ -193,40 +202,57 @@ class Owners:
     def scopes(self, nodes: Ints, texts: pa.Array) -> Scopes:
         """The owners by which texts are compared; `nodes` is the text of each row, -1 for none."""
         rows = np.flatnonzero(nodes >= 0)
-        apart = self.apart()
         scopes, members, done = list[Ints](), list[Ints](), 0
         for code in self.labels:
             some = rows[code[rows] != NOBODY]
-            scopes.append(done + numbered(apart[some], code[some]))
+            scopes.append(done + numbered(self.apart[some], code[some]))
             members.append(nodes[some])
             done = int(scopes[-1].max(initial=done - 1)) + 1
         owned = [np.ones(len(part), bool) for part in members]
-        for some, is_subject in self._named(rows, nodes, apart, texts):
+        for some, is_subject in self._named(rows, nodes, texts):
             members.append(some)
             owned.append(is_subject)
             scopes.append(np.full(len(some), done))
             done += 1
         return Scopes.of(np.concatenate(members), np.concatenate(scopes), np.concatenate(owned))
 
-    def _named(self, rows: Ints, nodes: Ints, apart: Ints, texts: pa.Array) -> Iterator[tuple[Ints, Mask]]:
-        """The texts that name a title, and which of them stand under it, by user, store and title."""
-        under: dict[tuple[int, frozenset[str]], set[int]] = defaultdict(set)
-        node_of, apart_of = nodes[rows].tolist(), apart[rows].tolist()
+    def _named(self, rows: Ints, nodes: Ints, texts: pa.Array) -> Iterator[tuple[Ints, Mask]]:
+        """The texts that name a title, and which of them stand under it, by user, store and what they apply to.
+
+        Of two scopes they are those texts that name both scopes too.
+        """
+        under: dict[tuple[int, str, frozenset[str]], set[int]] = defaultdict(set)
+        within: dict[tuple[int, str], set[int]] = defaultdict(set)
+        scopes: dict[int, set[str]] = defaultdict(set)
+        node_of, apart_of = nodes[rows].tolist(), self.apart[rows].tolist()
         for row, node, place in zip(rows.tolist(), node_of, apart_of, strict=True):
-            if title := words_of(self.titles[row]):
-                under[place, title].add(node)
+            title, _, scope = self.titles[row].partition("\n")
+            within[place, scope].add(node)
+            scopes[node].add(scope)
+            if words := words_of(title):
+                under[place, scope, words].add(node)
         if len(under) < 2:
             return
-        asked = frozenset(word for _, title in under for word in title)
+        asked = frozenset(word for _, scope, title in under for word in title | applied(scope))
         holds: dict[tuple[int, str], set[int]] = defaultdict(set)
         for node, place in dict(zip(node_of, apart_of, strict=True)).items():
             for word in _words(texts[node].as_py()) & asked:
                 holds[place, word].add(node)
-        for (place, title), own in under.items():
-            naming = set.intersection(*sorted((holds[place, word] for word in title), key=len))  # the first is copied
-            if 1 < len(naming) <= _MOST_NAMING and not naming.isdisjoint(own) and naming - own:
-                some = np.array(sorted(naming), np.int64)
-                yield some, np.isin(some, list(own))
+        for (place, scope, title), own in under.items():
+            naming = _in_all(holds[place, word] for word in title)
+            told = _in_all([naming, *(holds[place, word] for word in applied(scope))]) if applied(scope) else set[int]()
+            found = [naming & within[place, scope]]
+            for other in {of for node in told for of in scopes[node] if of != scope and applied(of)}:
+                both = within[place, scope] | within[place, other]
+                found.append(_in_all([told & both, *(holds[place, word] for word in applied(other))]))
+            for some in found:
+                if 1 < len(some) <= _MOST_NAMING and not some.isdisjoint(own) and some - own:
+                    members = np.array(sorted(some), np.int64)
+                    yield members, np.isin(members, list(own))
+
+
+def _in_all(sets: Iterable[set[int]]) -> set[int]:
+    return set.intersection(*sorted(sets, key=len))  # the first is copied
 
 
 @dataclass(frozen=True)
@@ -418,6 +444,16 @@ def words_of(title: str) -> frozenset[str]:
     ['казан', 'склад']
     """
     return _content(title.partition("\n")[0])
+
+
+@lru_cache(65_536)
+def applied(scope: str) -> frozenset[str]:
+    """The content words of what a note applies to, shortened, without its sort.
+
+    >>> sorted(applied("area:Казань")), sorted(applied("global")), sorted(applied(""))
+    (['казан'], ['globa'], [])
+    """
+    return _content(scope.rpartition(":")[2])
 
 
 def _has(letters: str, beginning: str) -> bool:

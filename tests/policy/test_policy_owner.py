@@ -47,7 +47,7 @@ KEPT = {
     "subjects of notes": {f"{n}.md": note(n, subject, "global") for n, subject in enumerate(("Анна", "Павел"))},
     "scopes of notes": {f"{n}.md": note(n, "Анна", scope) for n, scope in enumerate(("global", "area:x"))},
     "scopes of notes whose text names their subject": {
-        f"{n}.md": note(n, "Анна", scope, f"Анна {FACT}") for n, scope in enumerate(("area:home", "area:office"))
+        f"{n}.md": note(n, "Анна", scope, f"Анна {FACT} (home)") for n, scope in enumerate(("area:home", "area:office"))
     },
     "stores of Serena": {f"{project}/.serena/memories/team.md": FACT for project in "ab"},
     "names of Serena": {f".serena/memories/{name}.md": FACT for name in ("team", "team copy")},
@@ -88,6 +88,13 @@ MERGED = {
     },
     "notes of one scope whose text names a subject": {
         f"{n}.md": note(n, subject, "area:x", f"Анна {FACT}") for n, subject in enumerate(("Анна", "Павел"))
+    },
+    **{
+        f"notes of two scopes that both texts name{more}": {
+            f"{n}.md": note(n, "Анна", f"area:{scope}", f"Анна: home и office, {FACT}{more * n}")
+            for n, scope in enumerate(("home", "office", "garden")[:n_scopes])
+        }
+        for more, n_scopes in (("", 3), (" и пьёт чай", 2))
     },
     "a text that names its subject": VAULT | {"Павел Иванов.md": NAMED, "Команда.md": NAMED},
     "slugs of Claude": {"MEMORY.md": "- [x](c.md) — y\n", "c.md": topic("c")}
