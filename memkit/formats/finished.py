@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from itertools import chain
 
 import pyarrow as pa
@@ -22,39 +22,49 @@ from memkit.formats.spelling import STATUS_FLAGS as FLAGS
 from memkit.formats.spelling import plain, status_in
 from memkit.schemas import TABLES, is_verbatim, kinds_where, with_column
 
+OLD = ("old", "старое", "старые", "старый", "старая")
+"""Words in lower case, е for ё, that may be part of a name: a file is a copy by them only beside its original."""
 ASIDE = (
-    *("archive", "archives", "archived", "attic", "backup", "backups", "bak", "bkp", "old", "copy", "copies", "trash"),
-    *("deleted", "recently deleted", "recycle bin", "архив", "архивы", "архивное", "архивные", "бэкап", "бэкапы"),
-    *("бекап", "резервная копия", "резервные копии", "копия", "копии", "корзина", "старое", "старые", "старый"),
-    *("удаленное", "удаленные"),
+    *("archive", "archives", "archived", "attic", "backup", "backups", "bak", "bkp", "copy", "copies", "trash"),
+    *("deleted", "recently deleted", "recycle bin", "архив", "архивы", "архивное", "архивные", "архивная", "бэкап"),
+    *("бэкапы", "бекап", "резервная копия", "резервные копии", "копия", "копии", "корзина", "удаленное", "удаленные"),
 )
-"""Words that name what is put aside, in lower case, е for ё: a folder of such a name, or a word beside a file's own."""
-CONFLICTS = ("conflict", "conflicts", "конфликт", "конфликты")
+"""Words that name what is put aside, as `OLD` ones: a folder of such a name, or a word beside a file's own."""
+CONFLICTS = ("conflict", "conflicts", "conflicted", "конфликт", "конфликты", "orig")
 """Words beside a file's own name alone: a folder of them may be about conflicts."""
+_STORES = ("notes", "files", "docs", "documents", "pages", "versions", "заметки", "файлы", "документы", "версии")
+"""Words that may stand beside those of a folder: `old_notes` is one of old ones, "old tea" need not be."""
 
 
-def _any_of(words: Iterable[str]) -> str:
+def _any_of(*words: str) -> str:
     return "|".join(re.escape(word).replace(r"\ ", "[ ._-]") for word in words)
 
 
-_FOLDER, _WORD = _any_of(ASIDE), _any_of((*ASIDE, *CONFLICTS))
-PLACE = rf"(?i)(?:^|/)(?:\d{{1,4}})?[._$\s-]{{0,8}}(?:{_FOLDER})(?:[ _-]?\d{{4}})?[._\s-]{{0,8}}/"
+def _marks(words: str) -> tuple[str, str]:
+    """What stands before and after the name of a copy, by these words."""
+    before = rf"(?:{words})[ _.-]{{1,3}}(?:of[ _]|[—-][ _])?|_{{0,3}}BACKUP_{{1,3}}"
+    after = (  # all repetitions are bounded: a name of one sign alone leaves nothing to come back to
+        r"\.sync-conflict-[\w-]{1,60}",
+        rf"[ _.-]{{0,3}}[(\[](?:\d{{1,3}}|[^()\[\]]{{0,60}}(?:{words})[^()\[\]]{{0,60}})[)\]]",
+        r"[ _.-]{1,3}_{0,3}BACKUP_{0,3}[\w.-]{0,60}",
+        rf"[ _.—-]{{1,3}}(?:{words})(?:[ _-]{{0,3}}[\d-]{{1,20}})?",
+        r"~",
+    )
+    return before, "|".join(after)
+
+
+_FOLDER, _STORE, _OLD = _any_of(*ASIDE, *OLD), _any_of(*_STORES), _any_of(*OLD)
+_BESIDE = rf"(?:[ _-](?:{_STORE})|[ _-]?\d{{4}})?"
+PLACE = rf"(?i)(?:^|/)(?:\d{{1,4}})?[._$\s-]{{0,8}}(?:(?:{_STORE})[ _-])?(?:{_FOLDER}){_BESIDE}[._\s-]{{0,8}}/"
 """A folder of archives, backups or copies in a path, as an RE2 pattern; ё is written е."""
 _NUMBER = r"[ _][2-9]"
-# All repetitions are bounded: a name of one sign alone leaves nothing to come back to.
-_MARKS = (
-    r"\.sync-conflict-[\w-]{1,60}",
-    r"[ _.-]{0,3}\((?:\d{1,3}|[^()]{0,60}(?:conflict|conflicted|copy|копия|конфликт)[^()]{0,60})\)",
-    r"[ _.-]{1,3}_{0,3}BACKUP_{0,3}[\w.-]{0,60}",
-    rf"[ _.—-]{{1,3}}(?:{_WORD})(?:[ _-]{{0,3}}[\d-]{{1,20}})?",
-    r"~",
-)
-_AFTER = "|".join(_MARKS)
-_BEFORE = rf"(?:{_WORD})[ _.-]{{1,3}}(?:of[ _]|[—-][ _])?|_{{0,3}}BACKUP_{{1,3}}"
-MARKED = rf"(?i)^(?:.*/)?(?:(?:{_BEFORE})[^/]+|[^/]+?(?:{_AFTER}|{_NUMBER}))(?:\.[A-Za-z]{{1,8}}(?:\.bak)?)?$|\.bak$"
-"""The path of a file whose name says that it is a copy, as an RE2 pattern; ё is written е."""
-_MARK = re.compile(rf"^(?:{_BEFORE})(?=\w)|(?:{_AFTER}){{1,3}}$", re.IGNORECASE)
-_NUMBERED = re.compile(rf"{_NUMBER}$")
+_MARKED = r"(?i)^(?:.*/)?(?:(?:{})[^/]+|[^/]+?(?:{}|{}))(?:\.[A-Za-z]{{1,8}}(?:\.(?:bak|orig))?)?$|\.(?:bak|orig)$"
+_SURE, _ANY = (_marks(_any_of(*ASIDE, *CONFLICTS, *more)) for more in ((), OLD))
+MARKED = _MARKED.format(*_ANY, _NUMBER)
+"""The path of a file whose name may say that it is a copy, as an RE2 pattern; ё is written е."""
+_SURELY_MARKED = re.compile(_MARKED.format(*_SURE, _NUMBER))
+_MARK, _ANY_MARK = (re.compile(rf"(?i)^(?:{before})(?=\w)|(?:{after}){{1,3}}$") for before, after in (_SURE, _ANY))
+_MAY_MARK = re.compile(rf"(?i)^(?:{_OLD})[ _-](?=\w)|(?:{_NUMBER}|[ _-](?:{_OLD}))$")
 
 
 def without_mark(stem: str) -> str:
@@ -77,27 +87,29 @@ def copied_from(path: str) -> str | None:
     """
     folder, slash, name = path.rpartition("/")
     stem, dot, ending = name.rpartition(".")
-    original = _MARK.sub("", stem).strip(" ._—-")
+    original = _ANY_MARK.sub("", stem).strip(" ._—-")
     return f"{folder}{slash}{original}{dot}{ending}" if original and original != stem else None
 
 
-def without_number(stem: str) -> str:
-    """The name of a file without a lone digit at its end, which marks a copy where a file of that name exists.
+def without_doubtful_mark(stem: str) -> str:
+    """The name of a file without a lone digit or a word for old, which mark a copy where a file of that name exists.
 
-    >>> without_number("note 2"), without_number("2026 10"), without_number("note-2")
-    ('note', '2026 10', 'note-2')
+    >>> [without_doubtful_mark(stem) for stem in ("note 2", "2026 10", "note-2", "заметка старая")]
+    ['note', '2026 10', 'note-2', 'заметка']
     """
-    return _NUMBERED.sub("", stem)
+    return _MAY_MARK.sub("", stem)
 
 
-def is_aside(path: str) -> bool:
-    """Whether a path lies below a folder, or under a name, of an archive, a backup or a copy.
+def is_aside(path: str, beside: Collection[str] = ()) -> bool:
+    """Whether a path lies below a folder, or under a name, of an archive, a backup or a copy; `beside` are all paths.
 
     >>> [is_aside(path) for path in ("archive/Проект/чай.md", "Проект/чай.md", "чай (1).md", "old tea/чай.md")]
     [True, False, True, False]
+    >>> is_aside("старая Ладога.md"), is_aside("старая Ладога.md", {"Ладога.md"})
+    (False, True)
     """
     plain = path.replace("Ё", "Е").replace("ё", "е")
-    return bool(re.search(PLACE, plain) or re.search(MARKED, plain))
+    return bool(re.search(PLACE, plain) or _SURELY_MARKED.search(plain)) or copied_from(path) in beside
 
 
 STATUS = "archived"
@@ -178,7 +190,7 @@ def _copies(memories: pa.Table, marked: list[str], paths: Collection[str]) -> li
 
 _FEW = 10_000
 """Memories that are looked at at the same time."""
-_ANY = r"\[[ xX]\]"
+_ANY_BOX = r"\[[ xX]\]"
 # What a bracket or a parenthesis follows is a link.
 _BOX = re.compile(r"[ \t>]*(?:[-*+]|\d{1,9}[.)])[ \t]+\[([ xX])\](?![(\[:])[ \t]*(.*)")
 _FIRST = re.compile(r"\[([ xX])\](?![(\[:])[ \t]+(.*)")
@@ -200,7 +212,7 @@ def checklist_of(memories: pa.Table) -> pa.Table:
     rows = list[Row]()
     names = ["memory_id", "path", "kind", "line_start", "text"]
     batches = memories.select(names).to_batches(max_chunksize=_FEW)
-    having = (batch.filter(pc.match_substring_regex(batch["text"], _ANY)).to_pylist() for batch in batches)
+    having = (batch.filter(pc.match_substring_regex(batch["text"], _ANY_BOX)).to_pylist() for batch in batches)
     for memory in chain.from_iterable(having):
         text, first = memory["text"], memory["line_start"]
         are_lines, code = is_verbatim(memory["kind"], memory["path"]), fences(text)

@@ -173,7 +173,7 @@ class Repeats:
         of bits alone.
         """
         self.read(pairs.ravel())
-        some = np.flatnonzero(self._owners.may_share(*pairs.T))
+        some = np.flatnonzero(np.equal(*self._owners.apart[pairs].T))
         left, right = pairs[some].T
         size = self._sizes
         least = (threshold - _DOUBT) * np.sqrt(size[left].astype(float) * size[right])

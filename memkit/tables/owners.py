@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from memkit.formats.finished import is_aside, without_mark, without_number
+from memkit.formats.finished import is_aside, without_doubtful_mark, without_mark
 from memkit.formats.format import NONE, PAGE, UNDIVIDED, Owner
 from memkit.formats.linked.page import comparable
 from memkit.formats.registry import owner_of
@@ -144,13 +144,8 @@ class Owners:
             is_same &= codes[left] == codes[right]
         return is_same
 
-    def may_share(self, left: Ints, right: Ints) -> Mask:
-        """Whether two rows are of one user and store: others never have one owner."""
-        is_shared: Mask = self.apart[left] == self.apart[right]
-        return is_shared
-
     def one(self, left: Ints, right: Ints) -> Mask:
-        """Whether each pair of rows has one owner, by label or as their texts name it; each of them `may_share` one."""
+        """Whether each pair of rows has one owner, by label or as their texts name it; `apart` is the same."""
         is_one = self.same(left, right)
         unlike = np.flatnonzero(~is_one & (self._has_title[left] | self._has_title[right]))
         pairs = zip(left[unlike].tolist(), right[unlike].tolist(), strict=True)
@@ -187,7 +182,7 @@ class Owners:
             edges.append(np.stack([some, _firsts(numbered(whole[some], code[some]), some)], axis=1))
         scopes = [title.partition("\n")[2] for title in self.titles]
         says_its_scope = [bool(words := applied(scopes[row])) and self._says(row, words) for row in rows.tolist()]
-        # A text that names the subject of one of its rows says the same in all of one scope, and of scopes that it names.
+        # A text that names the subject of one of its rows says the same in all of a scope, and of scopes that it names.
         for of_one, some in ((numbered(whole, _coded(scopes)), rows), (whole, rows[np.array(says_its_scope, bool)])):
             named = [row for row in some.tolist() if self.titles[row] and self.names(row, row)]
             spoken = some[np.isin(of_one[some], of_one[np.array(named, np.int64)])]
@@ -374,7 +369,7 @@ def _title(title: str, path: str, declared: Owner, stems: Callable[[], set[str]]
         if not declared.slugs and _SLUG.fullmatch(title):
             return ""
         title = without_mark(stem)
-        plain = without_number(title)
+        plain = without_doubtful_mark(title)
         title = plain if plain != title and folded(plain) in stems() else title
     return _plain(title)
 

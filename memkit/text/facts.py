@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memkit.base import hashes
-from memkit.base.progress import bar
 from memkit.schemas import Floats, Ints, Mask
 from memkit.text.contradictions import contradiction
 from memkit.text.letters import folded
@@ -24,9 +23,7 @@ from memkit.text.statements import Reader, Statement, pieces_of
 
 _STEM = 5
 _AT_ONCE = 200_000
-"""Pairs of sets, or places of pairs of texts, that are compared at once."""
-_FEW = 100
-"""So few texts are read before a bar would appear."""
+"""Pairs of sets that are compared at once."""
 _UNIT = re.compile(r"(?<=[.!?…;])\s+|\n+")
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
@@ -126,21 +123,18 @@ class Facts:
         """The number of a text; equal texts have one."""
         self.lengths: Ints = np.zeros(len(texts), np.int64)
         self._number = Numbers()
-        self._parts: list[Ints] = []
         self._units: list[Ints] = []
         self._stated: dict[int, Ints] = {}
 
     def read(self, rows: Ints) -> None:
         """Cut texts into their places, each text once."""
         new = np.unique(rows[self.text[rows] < 0]).tolist()
-        for row in bar("reading texts", new, silent=len(new) <= _FEW, leave=False):
+        for row in new:
             text = self.texts[row]
             number = self.text[row] = self._number(text)
             self.lengths[row] = len(text)
-            if number == len(self._parts):
-                parts = [self.places(part) for part in _UNIT.split(text)]
-                self._parts.append(np.array(parts, np.int64))
-                self._units.append(np.array(list(dict.fromkeys(parts)), np.int64))
+            if number == len(self._units):
+                self._units.append(np.array(list(dict.fromkeys(map(self.places, _UNIT.split(text)))), np.int64))
 
     def whole(self, rows: Ints) -> Ints:
         """The place that each text is as a whole."""
@@ -152,32 +146,8 @@ class Facts:
         return [self._units[number] for number in self.text[rows].tolist()]
 
     def differences(self, left: Ints, right: Ints) -> Mask:
-        """Whether pairs of texts differ as a whole in numbers, dates and negations; shape (pairs, 3).
-
-        What a text says is the sum of what its places say, so only places that one of two texts has are read.
-        """
-        differ = np.zeros((len(left), len(SAID)), bool)
-        if not len(left):
-            return differ
-        sizes = np.array([len(parts) for parts in self._parts], np.int64)
-        n = np.cumsum(sizes[self.text[left]] + sizes[self.text[right]])
-        for some in np.split(np.arange(len(left)), np.flatnonzero(np.diff(n // _AT_ONCE)) + 1):
-            sides = [[self._parts[number] for number in self.text[side[some]].tolist()] for side in (left, right)]
-            pair = np.concatenate([np.repeat(np.arange(len(some)), [*map(len, side)]) for side in sides])
-            place = np.concatenate([*sides[0], *sides[1], _NONE])
-            counts = np.ones(len(place), np.int64)
-            counts[sum(map(len, sides[0])) :] = -1
-            order = np.lexsort((place, pair))
-            pair, place = pair[order], place[order]
-            first = np.flatnonzero(np.append(True, (np.diff(pair) != 0) | (np.diff(place) != 0))[: len(pair)])
-            if not len(first):
-                continue
-            counts = np.add.reduceat(counts[order], first)
-            only = np.flatnonzero(counts)
-            pair, place = pair[first[only]], place[first[only]]
-            sums = np.zeros((len(some), len(SAID)), np.int64)
-            np.add.at(sums, pair, self.places.said(place) * counts[only, None])
-            differ[some] = sums != 0
+        """Whether pairs of texts differ as a whole in numbers, dates and negations; shape (pairs, 3)."""
+        differ: Mask = self.places.said(self.whole(left)) != self.places.said(self.whole(right))
         return differ
 
     def stated(self, rows: Ints) -> list[Ints]:
@@ -192,7 +162,6 @@ class Facts:
 
 SAID = ("numbers", "dates", "negations")
 """What is compared of two places, and of two texts as a whole."""
-_NONE_SAID: Ints = np.zeros(len(SAID), np.int64)
 
 
 class Places:
@@ -205,7 +174,7 @@ class Places:
         self._number, self._term, self._chunk = Numbers(), Numbers(), Numbers()
         self._reader = reader
         self._cut: dict[int, Ints] = {}
-        self._traits: list[tuple[Ints, frozenset[int]]] = []
+        self._traits: list[tuple[tuple[int, int, int], frozenset[int]]] = []
         self._said: Ints = np.zeros((0, len(SAID)), np.int64)
         self._is_read: Mask = np.zeros(0, bool)
         self._content = Sets()
@@ -242,7 +211,7 @@ class Places:
             self._traits.append(self._read_chunk(str(chunk)))
         for place, chunks in zip(new.tolist(), cut, strict=True):
             traits = [self._traits[chunk] for chunk in chunks.tolist()]
-            self._said[place] = sum((said for said, _ in traits), _NONE_SAID)
+            self._said[place] = np.sum([said for said, _ in traits], axis=0)
             self._content.put(place, frozenset[int]().union(*(content for _, content in traits)))
         self._is_read[new] = True
 
@@ -252,7 +221,7 @@ class Places:
             self._cut[place] = np.array([*map(self._chunk, self.texts[place].split())], np.int64)
         return [self._cut[place] for place in places.tolist()]
 
-    def _read_chunk(self, text: str) -> tuple[Ints, frozenset[int]]:
+    def _read_chunk(self, text: str) -> tuple[tuple[int, int, int], frozenset[int]]:
         """What a chunk says in numbers, dates and negations, and the numbers of its other words."""
         text, reader = text.casefold(), self._reader
         numbers, dates, n_denials, others = _NUMBER.findall(text), _DATE.findall(text), 0, set[int]()
@@ -265,7 +234,7 @@ class Places:
                 n_denials += 1
             else:
                 others.add(self._term(word[:_STEM]))
-        return np.array([sum(map(_code, numbers)), sum(map(_code, dates)), n_denials]), frozenset(others)
+        return (sum(map(_code, numbers)), sum(map(_code, dates)), n_denials), frozenset(others)
 
 
 def _code(value: str) -> int:

@@ -246,6 +246,8 @@ def test_of_two_subjects_that_of_which_the_text_speaks_keeps_it(tmp_path: Path) 
         *((name, True) for name in ("tea.sync-conflict-20260101-101010-ABC.md", "чай — копия.md", "Архив/чай.md")),
         *((name, True) for name in (".trash/tea.md", "Старое/чай.md", "корзина/чай.md", "old/tea.md")),
         *((name, True) for name in ("$RECYCLE.BIN/tea.md", "Удалённые/чай.md", "2024-backup/tea.md", "tea_copy2.md")),
+        *((name, True) for name in ("old_notes/tea.md", "note [conflicted].md", "чай (конфликт).md", "tea.md.orig")),
+        *((name, False) for name in ("old tea/tea.md", "старая Ладога.md", "Origins.md", "notes/tea.md", "older.md")),
         *((name, False) for name in ("threshold.md", "copyright.md", "2026-01-02.md", "v2.md", "golden/tea.md")),
     ],
 )

@@ -11,8 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from memkit.base.duck import literal, rows_of
-from memkit.formats.finished import MARKED, PLACE
+from memkit.base.duck import rows_of
 from memkit.schemas import Floats, Ints, tuples_of
 
 if TYPE_CHECKING:
@@ -22,11 +21,9 @@ _NEWEST = ("coalesce(updated_at, created_at) desc nulls last", "it is newer")
 _OLDEST = ("coalesce(created_at, updated_at) nulls first", "it is older")
 _LONGEST = ("length(text) desc", "it is longer")
 _WEIGHTIEST = ("case importance when 'high' then 0 when 'low' then 2 else 1 end", "it is more important")
-_PATH = "replace(replace(coalesce(path, ''), 'ё', 'е'), 'Ё', 'Е')"
-_ASIDE = f"regexp_matches({_PATH}, {literal(PLACE)}) or regexp_matches({_PATH}, {literal(MARKED)})"
 _TIES = (
     ("not linked", "a page or an index links to it"),
-    (_ASIDE, "it is no copy and lies in no archive or backup"),
+    ("aside", "it is no copy and lies in no archive or backup"),
     ("not named", "the text names its subject"),
     ("length(path) nulls last", "its path is shorter"),
     ("path", "its path comes first"),
@@ -72,8 +69,9 @@ class Order:
 def in_order(nodes: Nodes, rows: pa.Table, survivor: str, like: Ints) -> Order:
     """The order of `rows`.
 
-    They have a column ``linked``, whether a page or an index links to their file, and ``named``, whether their text
-    names the subject that they are about. Nodes that may ever be of one cluster have one number in `like`.
+    They have columns ``linked``, whether a page or an index links to their file, ``aside``, whether it is a copy or
+    lies among old ones, and ``named``, whether their text names their subject. Nodes that may ever be of one cluster
+    have one number in `like`.
     """
     # Two steps, for equal texts and for near ones. Equal texts are one node, and the rows of a node differ in date,
     # user and importance: `best` is the row that speaks for it by the survivor rule. Then the nodes are clustered, and

@@ -15,11 +15,12 @@ from memkit.base.params import Moment, Reach, describe, estimator, param
 from memkit.display.views import names_in
 from memkit.documents import NEGATIONS, NUMBER_WORDS, cite
 from memkit.errors import NotFittedError, ParameterError, StaleIndexError
+from memkit.formats.finished import is_aside
 from memkit.policy.base import VERDICT, Policy, needed
 from memkit.policy.dedup.agreement import precision_recall, similarity_of, threshold_for
 from memkit.policy.dedup.clusters import SURVIVORS, Order, chains, components, in_order, verdicts
 from memkit.policy.dedup.pairs import FLAGS, KINDS, OWNER, each_once, find_pairs, mergeable, never_merges, node_table
-from memkit.schemas import REPLACED, Ints, Mask, kinds_where, tuples_of, with_column, without_file
+from memkit.schemas import REPLACED, kinds_where, tuples_of, with_column, without_file
 from memkit.tables.statement import as_table, input_table
 
 _SOURCE = cite("memory_v2", "policy")
@@ -53,7 +54,7 @@ class Deduplicator(Policy):
 
     A duplicate has the same owner: the same user, the same store where a host loads stores apart, and the same subject
     (`memkit.tables.owners`; the notebook 22_dedup has the rule of each layout). Texts of two subjects are duplicates
-    still where the text names its subject itself (and ``applies_to`` is one), or both lie in logs. Other equal words of
+    still where the text names its subject itself (and what both apply to), or both lie in logs. Other equal words of
     two owners are *repeated text*: they are listed in ``pairs_``, each further memory with the least id, and never
     merged.
 
@@ -294,23 +295,27 @@ class Deduplicator(Policy):
         is_kept = rows is self.nodes_.rows
         if is_kept and self.survivor in self._orders:
             return self._orders[self.survivor]
-        is_linked = pc.and_(pc.is_in(rows["path"], pa.array(self.linked_, pa.string())), pc.is_valid(rows["path"]))
         able = self.node_pairs_.filter(pc.invert(never_merges(self.node_pairs_)))
         like = components(len(self.nodes_.first), able["a"].to_numpy(), able["b"].to_numpy())
-        rows = rows.append_column("linked", is_linked).append_column("named", pa.array(self._named(rows, like)))
+        # Only where another memory says nearly the same is there a choice.
+        fitted = self.nodes_.places(rows["memory_id"]).to_numpy(zero_copy_only=False).astype(np.int64)
+        asked = np.flatnonzero(self.nodes_.node[fitted] >= 0)
+        group = like[self.nodes_.node[fitted[asked]]]
+        asked = asked[np.bincount(group)[group] > 1]
+        rows, names = rows.take(pa.array(asked)), self.nodes_.owners.names
+        paths = rows["path"].to_pylist()
+        linked, beside = set(self.linked_), set(paths)
+        told = {
+            "linked": [path in linked for path in paths],
+            "aside": [path is not None and is_aside(path, beside) for path in paths],
+            "named": [names(row, row) for row in fitted[asked].tolist()],
+        }
+        for name, flags in told.items():
+            rows = rows.append_column(name, pa.array(flags, pa.bool_()))
         order = in_order(self.nodes_, rows, self.survivor, like)
         if is_kept:
             self._orders[self.survivor] = order
         return order
-
-    def _named(self, rows: pa.Table, like: Ints) -> Mask:
-        """Whether the text of each row names its subject; asked only where another memory says nearly the same."""
-        fitted = self.nodes_.places(rows["memory_id"]).to_numpy(zero_copy_only=False).astype(np.int64)
-        asked = np.flatnonzero(self.nodes_.node[fitted] >= 0)
-        group, named = like[self.nodes_.node[fitted[asked]]], np.zeros(len(rows), bool)
-        for place in asked[np.bincount(group)[group] > 1].tolist():
-            named[place] = self.nodes_.owners.names(int(fitted[place]), int(fitted[place]))
-        return named
 
     def _relations(self, rows: pa.Table, moment: Moment) -> dict[str, pa.Table]:
         self._fitted()
