@@ -107,10 +107,6 @@ class Owners:
     def __len__(self) -> int:
         return len(self.users)
 
-    @cached_property
-    def _has_title(self) -> Mask:
-        return np.array([bool(title) for title in self.titles], dtype=bool)
-
     def take(self, rows: Ints) -> Self:
         """The owners of some of the rows."""
         titles = [self.titles[row] for row in rows.tolist()]
@@ -147,7 +143,7 @@ class Owners:
     def one(self, left: Ints, right: Ints) -> Mask:
         """Whether each pair of rows has one owner, by label or as their texts name it; `apart` is the same."""
         is_one = self.same(left, right)
-        unlike = np.flatnonzero(~is_one & (self._has_title[left] | self._has_title[right]))
+        unlike = np.flatnonzero(~is_one)
         pairs = zip(left[unlike].tolist(), right[unlike].tolist(), strict=True)
         says = cache(self._says)  # a text is mostly in several pairs
         is_one[unlike] = [self.names(*pair, says) for pair in pairs]

@@ -21,7 +21,7 @@ from memkit.documents import NEGATIONS, NUMBER_WORDS
 from memkit.errors import ParameterError
 from memkit.schemas import Floats, Ints, Mask
 from memkit.text.contradictions import ALIKE
-from memkit.text.facts import Cells, Facts, cells
+from memkit.text.facts import Cells, Facts, WordReader, cells
 from memkit.text.one_word import Lexicon, Synonyms
 from memkit.text.statements import Reader
 
@@ -94,7 +94,7 @@ class Conflicts:
             raise ParameterError(f"number_words must be written 'word=digits'. Got {wrong[0]!r}.")
         reader = Reader(number_words, date_words, negations)
         # What words are is asked once for all texts: for the few pairs of a search it would take a tenth of its time.
-        self._lexicon = Lexicon(reader)
+        self._traits, self._lexicon = WordReader(reader), Lexicon(reader)
         self._synonyms = synonyms
 
     def __call__(self, a: str, b: str) -> Differences:
@@ -104,7 +104,7 @@ class Conflicts:
 
     def facts(self, texts: Sequence[str]) -> Facts:
         """What `between` compares of texts; each is read once, when a pair asks for it."""
-        return Facts(texts, self._lexicon, self._synonyms)
+        return Facts(texts, self._traits, self._lexicon, self._synonyms)
 
     def between(self, facts: Facts, left: Ints, right: Ints) -> Mask:
         """Whether pairs of texts conflict; no pair is looked at alone, but for its few statements of one attribute.
@@ -144,7 +144,7 @@ def _in_places(facts: Facts, left: Ints, right: Ints) -> Mask:
     Words are names, identifiers, units and others that stand in for those of the other text.
     """
     flags = np.zeros((len(left), len(FLAGS)), dtype=bool)
-    places = facts.places
+    places, texts = facts.places, facts.places.texts.__getitem__
     is_short = np.maximum(facts.lengths[left], facts.lengths[right]) <= _FACT_CHARS
     if len(short := np.flatnonzero(is_short)):
         said = facts.differences(left[short], right[short])
@@ -154,7 +154,7 @@ def _in_places(facts: Facts, left: Ints, right: Ints) -> Mask:
         counts = np.flatnonzero(differs)[(alike == 0) | (alike >= _ALIKE_FACTS)]
         flags[short[counts], :_VALUE] = said[counts]
         open_ = ~flags[short].any(axis=1)
-        flags[short[open_], _VALUE] = facts.words.differ(a[open_], b[open_], places)
+        flags[short[open_], _VALUE] = facts.words.differ(a[open_], b[open_], texts)
     for some in _parts(facts.units, left, right, np.flatnonzero(~is_short), _MOST_PLACES):
         met = cells(facts.units(left[some]), facts.units(right[some]), _MOST_PLACES)
         chosen = _like_places(met, places.dice(met.left, met.right, _ALIKE))
@@ -171,7 +171,7 @@ def _in_places(facts: Facts, left: Ints, right: Ints) -> Mask:
             flags[pair[differ[:, column]], column] = True
         # What differs in a number is not asked for its words, which costs more.
         open_ = ~flags[pair].any(axis=1)
-        flags[pair[open_][facts.words.differ(a[open_], b[open_], places)], _VALUE] = True
+        flags[pair[open_][facts.words.differ(a[open_], b[open_], texts)], _VALUE] = True
     return flags
 
 

@@ -35,13 +35,17 @@ _UNSEEN = -2
 
 
 class Numbers:
-    """A number for each value, in the order of first use."""
+    """A number for each value, in the order of first use; `values` has them in that order."""
 
     def __init__(self) -> None:
-        self.of: dict[Hashable, int] = {}
+        self._of: dict[Hashable, int] = {}
+        self.values: list[Any] = []
 
     def __call__(self, value: Hashable) -> int:
-        return self.of.setdefault(value, len(self.of))
+        number = self._of.setdefault(value, len(self.values))
+        if number == len(self.values):
+            self.values.append(value)
+        return number
 
 
 class Sets:
@@ -109,14 +113,17 @@ class Facts:
     Parameters
     ----------
     texts : sequence of str
+    traits : WordReader
     lexicon : Lexicon
     synonyms : Synonyms, optional
         Which words mean the same; by default none do.
     """
 
-    def __init__(self, texts: Sequence[str], lexicon: Lexicon, synonyms: Synonyms | None = None) -> None:
+    def __init__(
+        self, texts: Sequence[str], traits: WordReader, lexicon: Lexicon, synonyms: Synonyms | None = None
+    ) -> None:
         self.texts = texts
-        self.places = Places(lexicon.reader)
+        self.places = Places(traits)
         self.statements = Statements(lexicon.reader)
         self.words = Words(lexicon, synonyms)
         self.text: Ints = np.full(len(texts), -1)
@@ -138,17 +145,22 @@ class Facts:
 
     def whole(self, rows: Ints) -> Ints:
         """The place that each text is as a whole."""
-        once, places = np.unique(rows, return_inverse=True)
-        return np.array([self.places(self.texts[row]) for row in once.tolist()], np.int64)[places.ravel()]
+        return np.array([self.places(self.texts[row]) for row in rows.tolist()], np.int64)
 
     def units(self, rows: Ints) -> list[Ints]:
         """The places of texts, each once and in order."""
         return [self._units[number] for number in self.text[rows].tolist()]
 
     def differences(self, left: Ints, right: Ints) -> Mask:
-        """Whether pairs of texts differ as a whole in numbers, dates and negations; shape (pairs, 3)."""
-        differ: Mask = self.places.said(self.whole(left)) != self.places.said(self.whole(right))
-        return differ
+        """Whether pairs of texts differ as a whole in numbers, dates and negations; shape (pairs, 3).
+
+        What a text says is the sum of what its places say, so only places that one of two texts has are read.
+        """
+        sums = np.zeros((len(left), len(SAID)), np.int64)
+        sides = _apart(self.units(left), self.units(right))
+        for (places, sizes), add in zip(sides, (np.add, np.subtract), strict=True):
+            add.at(sums, np.repeat(np.arange(len(left)), sizes), self.places.said(places))
+        return sums.astype(bool)
 
     def stated(self, rows: Ints) -> list[Ints]:
         """The statements of texts, each once and in order."""
@@ -165,27 +177,18 @@ SAID = ("numbers", "dates", "negations")
 
 
 class Places:
-    """Distinct sentences and lines with their traits as columns; what stands between blanks is read once.
+    """Distinct sentences and lines, which are read when asked for, with their traits as columns."""
 
-    Traits are numbers, dates, negations, and other words, shortened: all that a pattern finds between two blanks.
-    """
-
-    def __init__(self, reader: Reader) -> None:
-        self._number, self._term, self._chunk = Numbers(), Numbers(), Numbers()
-        self._reader = reader
-        self._cut: dict[int, Ints] = {}
-        self._traits: list[tuple[tuple[int, int, int], frozenset[int]]] = []
+    def __init__(self, traits: WordReader) -> None:
+        self._number, self._term = Numbers(), Numbers()
+        self.texts, self._traits = self._number.values, traits
         self._said: Ints = np.zeros((0, len(SAID)), np.int64)
         self._is_read: Mask = np.zeros(0, bool)
         self._content = Sets()
-        self.texts: list[str] = []
 
     def __call__(self, text: str) -> int:
         """The number of a place."""
-        number = self._number(text)
-        if number == len(self.texts):
-            self.texts.append(text)
-        return number
+        return self._number(text)
 
     def said(self, places: Ints) -> Ints:
         """What places say in numbers, dates and negations, each as one number; shape (places, 3).
@@ -205,36 +208,12 @@ class Places:
         if more:
             self._said = np.concatenate([self._said, np.zeros((more, len(SAID)), np.int64)])
             self._is_read = np.append(self._is_read, np.zeros(more, bool))
-        new = np.unique(places[~self._is_read[places]])
-        cut = self.chunks(new)
-        for chunk in list(self._chunk.of)[len(self._traits) :]:
-            self._traits.append(self._read_chunk(str(chunk)))
-        for place, chunks in zip(new.tolist(), cut, strict=True):
-            traits = [self._traits[chunk] for chunk in chunks.tolist()]
-            self._said[place] = np.sum([said for said, _ in traits], axis=0)
-            self._content.put(place, frozenset[int]().union(*(content for _, content in traits)))
+        new = places[~self._is_read[places]]
+        for place in np.unique(new).tolist():
+            numbers, dates, n_denials, content = self._traits(self.texts[place])
+            self._said[place] = sum(map(_code, numbers)), sum(map(_code, dates)), n_denials
+            self._content.put(place, [self._term(term) for term in content])
         self._is_read[new] = True
-
-    def chunks(self, places: Ints) -> list[Ints]:
-        """What stands between the blanks of places, as numbers."""
-        for place in set(places.tolist()) - self._cut.keys():
-            self._cut[place] = np.array([*map(self._chunk, self.texts[place].split())], np.int64)
-        return [self._cut[place] for place in places.tolist()]
-
-    def _read_chunk(self, text: str) -> tuple[tuple[int, int, int], frozenset[int]]:
-        """What a chunk says in numbers, dates and negations, and the numbers of its other words."""
-        text, reader = text.casefold(), self._reader
-        numbers, dates, n_denials, others = _NUMBER.findall(text), _DATE.findall(text), 0, set[int]()
-        for word in map(folded, _WORD.findall(text)):
-            if word in reader.digits:
-                numbers.append(reader.digits[word])
-            elif day := reader.days.match(word):
-                dates.append(day[0])
-            elif reader.is_negation(word):
-                n_denials += 1
-            else:
-                others.add(self._term(word[:_STEM]))
-        return (sum(map(_code, numbers)), sum(map(_code, dates)), n_denials), frozenset(others)
 
 
 def _code(value: str) -> int:
@@ -248,17 +227,15 @@ class Statements:
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
         self._number, self._key, self._term, self._telling = Numbers(), Numbers(), Numbers(), Numbers()
+        self._texts = self._number.values
         self._read: dict[int, Statement] = {}
         self._kinds: dict[tuple[int, int], frozenset[str]] = {}
-        self._texts: list[str] = []
         self._facts: Ints = np.empty((0, 3), np.int64)
         self._looks: Ints = np.empty((0, 4), np.int64)
         self.content = Sets()
 
     def __call__(self, piece: str) -> int:
         """The number of a statement."""
-        if piece not in self._number.of:
-            self._texts.append(piece)
         return self._number(piece)
 
     def may_contradict(self, left: Ints, right: Ints) -> Mask:
@@ -303,6 +280,39 @@ class Statements:
             both = contradiction(a, b), contradiction(b, a)
             known = self._kinds[one, other] = frozenset(how.kind for how in both if how is not None)
         return known
+
+
+class WordReader:
+    """Reads the numbers and dates of texts, how often they deny, and their other words, shortened.
+
+    What a word is, is asked once a word.
+    """
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        self._words: dict[str, tuple[str, str]] = {}
+
+    def __call__(self, text: str) -> tuple[list[str], list[str], int, set[str]]:
+        text = text.casefold()
+        said: dict[str, list[str]] = {"number": _NUMBER.findall(text), "date": _DATE.findall(text)}
+        n_denials, others = 0, set()
+        for word in _WORD.findall(text):
+            kind, value = self._words.get(word) or self._words.setdefault(word, self._kind(folded(word)))
+            if kind == "word":
+                others.add(value)
+            elif kind == "negation":
+                n_denials += 1
+            else:
+                said[kind].append(value)
+        return said["number"], said["date"], n_denials, others
+
+    def _kind(self, word: str) -> tuple[str, str]:
+        day = self._reader.days.match(word)
+        if word in self._reader.digits:
+            return "number", self._reader.digits[word]
+        if day:
+            return "date", day[0]
+        return ("negation", word) if self._reader.is_negation(word) else ("word", word[:_STEM])
 
 
 class Cells(NamedTuple):

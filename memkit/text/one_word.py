@@ -9,10 +9,10 @@ moved, only names and identifiers are compared.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from difflib import SequenceMatcher
 from itertools import takewhile
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,9 +22,6 @@ from memkit.text.function_words import FUNCTION_WORDS
 from memkit.text.letters import folded
 from memkit.text.statements import UNITS, Reader
 from memkit.text.synonyms import SAME, WIDER, Thesaurus
-
-if TYPE_CHECKING:
-    from memkit.text.facts import Places  # which asks here for words
 
 APART: tuple[str, ...] = (
     "mother mom mum",
@@ -116,24 +113,29 @@ class Words:
         self._reader, self._lexicon, self._synonyms = lexicon.reader, lexicon, synonyms
         self._numbers: dict[str, int] = {}
         self._written: list[str] = []
+        self._cut: dict[str, int] = {}
+        self._between_blanks: dict[int, tuple[Ints, Ints]] = {}
         self._of: dict[int, tuple[Ints, Ints]] = {}
         self._chunks: dict[tuple[str, bool, bool, bool], _Chunk] = {}
         self._vectors: dict[int, NDArray[np.float32]] = {}
 
-    def differ(self, left: Ints, right: Ints, places: Places) -> Mask:
-        """Whether pairs of places differ in a word that is the fact."""
+    def differ(self, left: Ints, right: Ints, texts: Callable[[int], str]) -> Mask:
+        """Whether pairs of places, whose words `texts` gives, differ in a word that is the fact."""
         # Where one side only says more, as is seen from what stands between blanks, no word was replaced.
-        a, b = (_Sides.of([(chunks, chunks) for chunks in places.chunks(side)]) for side in (left, right))
+        for place in set(np.append(left, right).tolist()) - self._between_blanks.keys():
+            chunks = np.array([self._cut.setdefault(chunk, len(self._cut)) for chunk in texts(place).split()], np.int64)
+            self._between_blanks[place] = chunks, chunks
+        a, b = (_Sides.of([self._between_blanks[place] for place in side.tolist()]) for side in (left, right))
         both = np.flatnonzero((a.how_many(_only(a, b)) > 0) & (b.how_many(_only(b, a)) > 0))
         differ = np.zeros(len(left), bool)
         if len(both):
-            differ[both] = self._replaced(left[both], right[both], places.texts)
+            differ[both] = self._replaced(left[both], right[both], texts)
         return differ
 
-    def _replaced(self, left: Ints, right: Ints, texts: Sequence[str]) -> Mask:
+    def _replaced(self, left: Ints, right: Ints, texts: Callable[[int], str]) -> Mask:
         new = [place for place in np.unique(np.append(left, right)).tolist() if place not in self._of]
-        self._reader.learn(folded(word) for place in new for word in _PART.findall(texts[place]))
-        self._of.update((place, self._read(texts[place])) for place in new)
+        self._reader.learn(folded(word) for place in new for word in _PART.findall(texts(place)))
+        self._of.update((place, self._read(texts(place))) for place in new)
         sides = [_Sides.of([self._of[place] for place in side.tolist()]) for side in (left, right)]
         a, b = sides
         only = [_only(a, b), _only(b, a)]

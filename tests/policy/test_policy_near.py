@@ -289,6 +289,14 @@ def test_pairs_are_compared_at_once_and_only_few_of_them_alone(monkeypatch: pyte
     assert not asked
 
 
+def test_of_two_texts_only_the_sentences_that_differ_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    read, ask = [], facts.WordReader.__call__
+    monkeypatch.setattr(facts.WordReader, "__call__", lambda self, text: (read.append(text), ask(self, text))[1])
+    own = "Пул держит 10 соединений.", "Пул держит 20 соединений."
+    assert Conflicts()(f"{LONG} {own[0]} {LONG}", f"{LONG} {own[1]} {LONG}") == (True, False, False, False)
+    assert sorted(read) == sorted(own)
+
+
 def test_a_fact_and_a_long_text_are_compared_in_like_places() -> None:
     fact = "Пул соединений сервиса держит 10 соединений."
     assert Conflicts()(fact, f"{LONG} {fact.replace('10', '20')}") == (True, False, False, False)

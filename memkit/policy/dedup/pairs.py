@@ -145,8 +145,7 @@ def find_pairs(nodes: Nodes, settings: Any, encoder: Any, vectors: Any) -> tuple
     table = pa.concat_tables([_each_once(kind, [pairs for of, pairs in found if of == kind]) for kind in KINDS])
     synonyms = None if encoder is None else _synonyms(encoder)
     conflicts = Conflicts(settings.number_words, settings.date_words, settings.negations, synonyms)
-    sides = (nodes.first[table[side].to_numpy()] for side in ("a", "b"))
-    agreed = _described(nodes, table, conflicts, *sides)
+    agreed = _described(nodes, table, conflicts, *(nodes.first[table[side].to_numpy()] for side in ("a", "b")))
     return agreed, pa.concat_tables([_exact(nodes), _repeated(nodes), agreed.drop_columns(["a", "b"])])
 
 
@@ -155,8 +154,8 @@ def _each_once(kind: str, found: list[Pairs]) -> pa.Table:
     none = np.empty(0, np.int64)
     a, b, similarity = (np.concatenate(part) for part in zip((none, none, np.empty(0)), *found, strict=True))
     once = np.unique(np.stack([a, b]), axis=1, return_index=True)[1] if len(a) else a
-    kinds = pa.array([kind] * len(once), pa.string())
-    return pa.table({"kind": kinds, "a": a[once], "b": b[once], "similarity": similarity[once]})
+    named = {"a": a[once], "b": b[once], "similarity": similarity[once]}
+    return pa.table({"kind": pa.array([kind] * len(once), pa.string()), **named})
 
 
 def _families(nodes: Nodes, rows: Ints) -> Families:
