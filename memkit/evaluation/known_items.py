@@ -190,7 +190,8 @@ def labels_of(queries: list[dict[str, Any]]) -> tuple[pa.Table, pa.Table]:
 def askable(name: str, rows: list[dict[str, Any]]) -> Iterable[tuple[dict[str, Any], str]]:
     """The memories that a field can ask for, with the text that asks."""
     kinds, column = FIELDS[name]
-    texts = [(row, _query_text(row, column)) for row in rows if row["kind"] in kinds]
+    said = ((row, row["title"] if column == "title" else " ".join(row["tags"])) for row in rows if row["kind"] in kinds)
+    texts = [(row, " ".join(text.split())) for row, text in said]
     times = Counter(text.casefold() for _, text in texts)
     for row, text in texts:
         remaining = hide(row, column)
@@ -303,11 +304,6 @@ def says_something(text: str) -> bool:
     [False, False, True]
     """
     return sum(_TIME_WORD.fullmatch(word) is None for word in _WORD.findall(text)) >= _LEAST_WORDS
-
-
-def _query_text(row: Mapping[str, Any], column: str) -> str:
-    text: str = row["title"] if column == "title" else " ".join(row["tags"])
-    return " ".join(text.split())
 
 
 def hide(row: Mapping[str, Any], column: str) -> dict[str, Any]:

@@ -136,7 +136,8 @@ class Verdict:
     @property
     def parts(self) -> list[str]:
         """What to do, then the numbers."""
-        parts = (self.more, self._gains(), self._counts(), self._chance(), self._power(), self._looks_note())
+        looks = f"these labels were looked at {self.looks} times, and each look makes the next verdict worth less"
+        parts = (self.more, self._gains(), self._counts(), self._chance(), self._power(), looks * (self.looks > 1))
         return [part for part in parts if part]
 
     def _gains(self) -> str:
@@ -179,11 +180,6 @@ class Verdict:
         groups = f"{self.needed.groups:,} more {unit_noun(self.unit, self.needed.groups)}"
         count = queries if self.unit == "query_id" else f"{queries} of {groups}"
         return f"label about {count} to {'settle it' if self.low is not None else 'get a verdict at all'}"
-
-    def _looks_note(self) -> str:
-        if self.looks == 1:
-            return ""
-        return f"these labels were looked at {self.looks} times, and each look makes the next verdict worth less"
 
 
 def _signed(value: float | None) -> str:

@@ -12,8 +12,7 @@ the mean number of words of a group. A memory counts a word once, so that one lo
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -217,7 +216,7 @@ def cluster(vectors: Vectors, order: Ints, k: int | None, seed: int) -> Clusters
     seed : int
         Of the resamples.
     """
-    with _one_thread():
+    with threadpool_limits(1):  # threads add up in the order in which they come, which is not the same twice
         points = _reduced(vectors)
         sample = np.sort(order[:SAMPLE])
         distinct = len(np.unique(vectors, axis=0)) if k is None and len(vectors) <= SAMPLE else len(vectors)
@@ -227,13 +226,6 @@ def cluster(vectors: Vectors, order: Ints, k: int | None, seed: int) -> Clusters
         label, closeness = nearest(points, centre)
         sure, probability = _resampled(points, label, len(centre), seed)
     return Clusters(label, centre, closeness, sure, probability, scores)
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Threads add up in the order in which they come, which is not the same twice."""
-    with threadpool_limits(1):
-        yield
 
 
 def _reduced(vectors: Vectors) -> Vectors:

@@ -90,7 +90,9 @@ def contradictions(corpus: Any, as_of: AsOf = None) -> pa.Table:
     chosen = _chosen(every, dates, scopes, listed_at_once)
     statements, owner, dates, scopes = [every[place] for place in chosen], owner[chosen], dates[chosen], scopes[chosen]
     listed = []
-    for older, newer, how in _newest(_without_series(_contradictory(statements, dates, owner, scopes)), dates):
+    pairs = _without_series(_contradictory(statements, dates, owner, scopes))
+    pairs.sort(key=lambda pair: (dates[pair[1]], pair[1]))  # of each older statement the newest one counts
+    for older, newer, how in {pair[0]: pair for pair in pairs}.values():
         a, b = int(owner[older]), int(owner[newer])
         listed.append(
             {
@@ -253,9 +255,3 @@ def _without_series(pairs: Iterator[tuple[int, int, Contradiction]]) -> list[tup
     for _, _, how in every:
         values[how.subject, how.attribute] |= {how.older_value, how.newer_value}
     return [pair for pair in every if len(values[pair[2].subject, pair[2].attribute]) < _SERIES]
-
-
-def _newest(pairs: list[tuple[int, int, Contradiction]], dates: Any) -> list[tuple[int, int, Contradiction]]:
-    """Of each older statement the newest one that contradicts it."""
-    by_date = sorted(pairs, key=lambda pair: (dates[pair[1]], pair[1]))
-    return list({pair[0]: pair for pair in by_date}.values())

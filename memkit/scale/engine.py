@@ -80,7 +80,9 @@ def as_engine(spec: Any) -> Engine | None:
         if spec == LOCAL:
             return None
         if kind == "milvus":
-            return _milvus(address or None)
+            from memkit.scale.milvus import Milvus
+
+            return Milvus(address or None)
     elif all(callable(getattr(spec, name, None)) for name in _METHODS):
         engine: Engine = spec
         return engine
@@ -91,12 +93,6 @@ def as_engine(spec: Any) -> Engine | None:
 
 
 @cache
-def _milvus(address: str | None) -> Engine:
-    from memkit.scale.milvus import Milvus
-
-    return Milvus(address)
-
-
 @dataclass
 class EngineArm:
     """Retrieves the candidates of a fitted arm from an engine, which gets the arm's rows at the first query.
@@ -206,7 +202,8 @@ class EngineArm:
             self._first_settled(requests, n, rows[start : start + ALLOWED].tolist())
             for start in range(0, len(rows), ALLOWED)
         ]
-        return [_first_hits((np.concatenate(ids), np.concatenate(scores)), n) for ids, scores in _joined_parts(parts)]
+        joined = (zip(*some, strict=True) for some in zip(*parts, strict=True))
+        return [_first_hits((np.concatenate(ids), np.concatenate(scores)), n) for ids, scores in joined]
 
     def _fetch(self, requests: pa.Table, n: int, ids: list[int] | None = None, user: int | None = None) -> list[Hits]:
         table = self.engine.candidates(self.collection, requests, n, ids, user)
@@ -225,11 +222,6 @@ def _in_file(array: Any) -> Any:
     mapped[...] = array
     mapped.flush()
     return np.asarray(mapped)
-
-
-def _joined_parts(parts: Sequence[Sequence[Hits]]) -> Iterator[tuple[list[Ints], list[Floats]]]:
-    for some in zip(*parts, strict=True):
-        yield [rows for rows, _ in some], [scores for _, scores in some]
 
 
 def _is_settled(hits: Hits, n: int) -> bool:

@@ -670,7 +670,10 @@ def read(
             kept.drop()
         raise
     if errors == "raise":
-        _raise_first(reading.tables["problems"])
+        problems = reading.tables["problems"]
+        for row in problems.filter(pc.equal(problems["severity"], "error")).slice(0, 1).to_pylist():
+            error = VersionError if row["rule"] == "unsupported_version" else FormatError
+            raise error(row["message"], path=row["path"], line=row["line"], field=row["field"])
     for root in (reading.root, reading.root.resolve()):  # as the caller writes it, and as a lake names it
         remember_root(root)
     corpus = Corpus(reading.tables, reading=reading)
@@ -690,13 +693,6 @@ def _instructions(paths: Any) -> tuple[str, ...]:
             raise ParameterError(f"read: 'instructions' must be files, such as AGENTS.md. Got {str(path)!r:.200}.")
         files.append(str(file))
     return tuple(dict.fromkeys(files))
-
-
-def _raise_first(problems: pa.Table) -> None:
-    """Raise the first error row of `problems`, if there is one."""
-    for row in problems.filter(pc.equal(problems["severity"], "error")).slice(0, 1).to_pylist():
-        error = VersionError if row["rule"] == "unsupported_version" else FormatError
-        raise error(row["message"], path=row["path"], line=row["line"], field=row["field"])
 
 
 def states_at(corpus: Any, moments: Iterable[Rev]) -> list[Corpus]:
