@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import posixpath
 import re
-import sys
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -58,10 +57,6 @@ _HINTS = 50
 """How many dead links of a folder get a suggestion, and how many pages a message names."""
 
 
-Names = dict[str, list[str]]
-"""The paths of pages by one of their names."""
-
-
 def written_in(fields: Mapping[str, object]) -> Iterator[tuple[str, str]]:
     """The links of front matter: a field's name and each link in it, in brackets; a successor needs none.
 
@@ -94,14 +89,63 @@ def _texts(value: object) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class _LinkedPage:
-    """A page that links may lead to: its first memory, its names besides its path, its kind and its layout."""
+    """A page that links may lead to: which it is, its first memory, its names besides its path, kind and layout."""
 
+    number: int
     memory_id: str
     kind: str
     title: str
     source_id: str | None
     aliases: Sequence[str] | None
     layout: str | None
+
+
+class _Names:
+    """The paths of pages by one of their names, as a function spells it; few names are those of several pages."""
+
+    def __init__(self, spelled: Callable[[str], str]) -> None:
+        self._spelled = spelled
+        self._first: dict[str, str] = {}
+        self._further: dict[str, list[str]] = {}
+
+    def add(self, name: str, path: str) -> None:
+        """Have a page be found by a name; all names of a page are added before those of the next."""
+        if name and self._first.setdefault(self._spelled(name), path) != path:
+            paths = self._further.setdefault(self._spelled(name), [path])
+            if paths[-1] != path:
+                paths.append(path)
+
+    def of(self, name: str) -> list[str]:
+        """The paths of the pages that have a name."""
+        word = self._spelled(name)
+        return [self._first[word], *self._further.get(word, ())] if word in self._first else []
+
+
+class _Ends(_Names):
+    """The paths of pages by their ends: file names, which folders may stand before."""
+
+    def __init__(self, spelled: Callable[[str], str]) -> None:
+        super().__init__(spelled)
+        self._of_stems: dict[str, dict[str, list[str]]] = {}
+
+    def of(self, name: str) -> list[str]:
+        """The paths that end so; those of one file name are told apart when a link first asks."""
+        *folders, stem = name.split("/")
+        paths = super().of(stem)
+        if not folders or not paths:
+            return paths
+        if len(paths) == 1:
+            return paths if self._parts(without_ending(paths[0]))[-len(folders) - 1 :] == self._parts(name) else []
+        if stem not in self._of_stems:
+            by_end = self._of_stems[stem] = defaultdict(list)
+            for path in paths:
+                parts = self._parts(without_ending(path))
+                for begin in range(len(parts)):
+                    by_end["/".join(parts[begin:])].append(path)
+        return self._of_stems[stem].get("/".join(self._parts(name)), [])
+
+    def _parts(self, path: str) -> list[str]:
+        return list(map(self._spelled, path.split("/")))
 
 
 class _Pages:
@@ -116,15 +160,18 @@ class _Pages:
         By path without ending.
     indexed : set of str
         Folders with an index, from which paths may start.
+    named : dict
+        What `names` made.
     """
 
     def __init__(self, told: pa.Table) -> None:
         self.told = told
         ids, paths, *rest = (told[name].to_pylist() for name in told.column_names)
-        rows = zip(ids, *rest, strict=True)
+        rows = zip(range(len(ids)), ids, *rest, strict=True)
         self.pages = {path: _LinkedPage(*row) for path, row in zip(paths, rows, strict=True)}
         self.paths: dict[str, str] = {}
         self.indexed = set[str]()
+        self.named: dict[Callable[[str], str], tuple[_Names, ...]] = {}
         for path in self.pages:
             key = without_ending(path)
             self.paths.setdefault(key, path)
@@ -132,31 +179,21 @@ class _Pages:
             if stem.casefold() in _INDEX_STEMS:
                 self.indexed.add(folder)
 
-    @cached_property
-    def names(self) -> tuple[Names, ...]:
-        """The paths by path's end, by title, by id, by alias."""
-        ends, titles, ids, aliases = names = Names(), Names(), Names(), Names()
+    def names(self, spelled: Callable[[str], str]) -> tuple[_Names, ...]:
+        """The paths by path's end, by title, by id, by alias, as `str` or `folded` spells these."""
+        if spelled in self.named:
+            return self.named[spelled]
+        ends, titles, ids, aliases = self.named[spelled] = _Ends(spelled), *(_Names(spelled) for _ in range(3))
         for path, page in self.pages.items():
-            key = without_ending(path)
-            parts = key.split("/")
-            words = ["/".join(parts[begin:]) for begin in range(len(parts))]
-            if stamp := _STAMP.match(parts[-1]):
-                words.append(stamp[0])
-            for word in dict.fromkeys(filter(None, words)):
-                ends.setdefault(word, []).append(path)
-            if page.title:
-                titles.setdefault(page.title, []).append(path)
-            if page.source_id:
-                ids.setdefault(page.source_id, []).append(path)
-            last = [page.source_id.rpartition("/")[2]] if page.source_id else []
-            for word in dict.fromkeys(filter(None, (*(page.aliases or ()), *last))):
-                aliases.setdefault(word, []).append(path)
-        return names
-
-    @cached_property
-    def folded_names(self) -> tuple[Names, ...]:
-        """The same with case and what parts words made equal."""
-        return tuple(_merged((folded(name), paths) for name, paths in names.items()) for names in self.names)
+            stem = without_ending(path).rpartition("/")[2]
+            ends.add(stem, path)
+            if stamp := _STAMP.match(stem):
+                ends.add(stamp[0], path)
+            titles.add(page.title, path)
+            ids.add(page.source_id or "", path)
+            for name in ((page.source_id or "").rpartition("/")[2], *(page.aliases or ())):
+                aliases.add(name, path)
+        return self.named[spelled]
 
     def read_whole(self, link: Link, source: str) -> Link:
         """A link with a ``#`` as part of the name, where a file has such a name; else as it is."""
@@ -167,7 +204,7 @@ class _Pages:
             name = "#".join(parts[:n_parts])
             key = without_ending(name)
             below = posixpath.normpath(posixpath.join(posixpath.dirname(source), key))
-            if not self.paths.keys().isdisjoint((key, below)) or key in self.names[0]:
+            if not self.paths.keys().isdisjoint((key, below)) or self.names(str)[0].of(key):
                 return link._replace(target=name, part="#".join(parts[n_parts:]))
         return link
 
@@ -179,7 +216,7 @@ class _Pages:
         home = source.rpartition("/")[0]
         places = [key] if not home or target.startswith("/") else [f"{home}/{key}", key]
         places += [posixpath.join(folder, key) for folder in above(source) if folder in self.indexed]
-        for place in map(_normal, places):
+        for place in map(posixpath.normpath, places):
             names = [posixpath.join(place, stem) for stem in _INDEX_STEMS] if is_folder else [place]
             for name in names:
                 if path := self.paths.get(name.removeprefix("./")):
@@ -187,10 +224,11 @@ class _Pages:
         if is_folder or key.startswith(".."):
             return []
         last = key.rpartition("/")[2]
-        paths = _of_first(self.names, key) or _of_first(self.folded_names, folded(key))
+        kinds = (names for spelled in (str, folded) for names in self.names(spelled))
+        paths = next(filter(None, (names.of(key) for names in kinds)), [])
         names_a_folder = not link.is_wiki and last.casefold() in _INDEX_STEMS  # each has an index of its own
         if not paths and last != key and not names_a_folder:
-            paths = _of_first(self.names[:1], last) or _of_first(self.folded_names[:1], folded(last))
+            paths = self.names(str)[0].of(last) or self.names(folded)[0].of(last)
         return _nearest(paths, source)
 
     def are_apart(self, source: str, path: str, whole: Collection[str | None]) -> bool:
@@ -198,24 +236,6 @@ class _Pages:
         layout = self.pages[source].layout
         is_whole = layout in whole and self.pages[path].layout == layout
         return is_whole and posixpath.dirname(source) != posixpath.dirname(path)
-
-
-def _normal(path: str) -> str:
-    """`posixpath.normpath`, which takes long to see that nearly every path is normal."""
-    is_normal = path and path[-1] != "/" and "//" not in path and "/." not in f"/{path}"
-    return path if is_normal else posixpath.normpath(path)
-
-
-def _of_first(kinds: Iterable[Names], word: str) -> list[str]:
-    """The paths of a name in the first of `kinds` that has it."""
-    return next((names[word] for names in kinds if word in names), [])
-
-
-def _merged(pairs: Iterable[tuple[str, list[str]]]) -> dict[str, list[str]]:
-    merged: dict[str, list[str]] = {}
-    for name, paths in pairs:
-        merged.setdefault(name, []).extend(paths)
-    return {name: list(dict.fromkeys(paths)) for name, paths in merged.items()}
 
 
 def without_ending(path: str) -> str:
@@ -300,25 +320,23 @@ class _Headings:
         The rows of pages in `memories`, and the number of the page of each.
     """
 
-    def __init__(self, memories: pa.Table, rows: Ints, codes: Ints, paths: Iterable[str]) -> None:
+    def __init__(self, memories: pa.Table, rows: Ints, codes: Ints) -> None:
         self._memories, self._rows, self._codes = memories.select(["title", "memory_id"]), rows, codes
-        self._numbers = {path: number for number, path in enumerate(paths)}
-        self._anchors: dict[str, dict[str, str]] = {}
+        self._anchors: dict[int, dict[str, str]] = {}
 
     @cached_property
     def _places(self) -> tuple[Ints, Ints]:
         """The rows by page, and where those of each page begin."""
         order = np.argsort(self._codes, kind="stable")
-        return self._rows[order], np.searchsorted(self._codes[order], np.arange(len(self._numbers) + 1))
+        return self._rows[order], np.searchsorted(self._codes[order], np.arange(self._codes.max() + 2))
 
-    def below(self, path: str, part: str) -> str | None:
-        """The memory below a heading of a page; None where it has no such heading."""
-        if path not in self._anchors:
+    def below(self, page: int, part: str) -> str | None:
+        """The memory below a heading of the page of this number; None where it has no such heading."""
+        if page not in self._anchors:
             rows, starts = self._places
-            begin, end = starts[self._numbers[path] : self._numbers[path] + 2]
-            titled = [*tuples_of(self._memories.take(rows[begin:end]), "title", "memory_id")]
-            self._anchors[path] = {folded(title): memory_id for title, memory_id in reversed(titled) if title}
-        return self._anchors[path].get(folded(part.rpartition("#")[2]))
+            titled = [*tuples_of(self._memories.take(rows[starts[page] : starts[page + 1]]), "title", "memory_id")]
+            self._anchors[page] = {folded(title): memory_id for title, memory_id in reversed(titled) if title}
+        return self._anchors[page].get(folded(part.rpartition("#")[2]))
 
 
 _OF_PAGE = ("memory_id", "path", "kind", "title", "source_id", "aliases", "layout")
@@ -344,8 +362,7 @@ def _pages_in(tables: Tables) -> tuple[pa.Table, _Headings]:
     documents = tables["documents"]
     deep = documents["memory_id"].filter(pc.fill_null(pc.greater(documents["level"], 1), False)).combine_chunks()
     titles = pc.if_else(pc.is_in(told["memory_id"], value_set=deep), "", told["title"])
-    paths = encoded.dictionary.to_pylist()
-    return with_column(told, "title", titles), _Headings(memories, rows, codes, paths)
+    return with_column(told, "title", titles), _Headings(memories, rows, codes)
 
 
 class _Led(NamedTuple):
@@ -390,6 +407,10 @@ class _Links:
         """Where links that stand on the page at `source`, or beside it, were found to lead, by what is written."""
         return self._led[posixpath.dirname(source), self.pages.pages[source].layout]
 
+    def is_whole(self, path: str) -> bool:
+        """Whether a page is the index of a layout that has one for all."""
+        return posixpath.basename(path) == self.whole.get(self.pages.pages[path].layout)
+
     def forget(self) -> None:
         """Look up from now on what was found before."""
         self._led.clear()
@@ -421,9 +442,8 @@ class _Links:
 
     def rest(self) -> None:
         """Let go of the names, which take more room than what they lead to: only a link that is new asks for them."""
-        for owner, names in ((self.pages, ("names", "folded_names")), (self, ("_stems",))):
-            for name in names:
-                vars(owner).pop(name, None)
+        self.pages.named.clear()
+        vars(self).pop("_stems", None)
 
     @cached_property
     def _stems(self) -> Known:
@@ -451,8 +471,8 @@ def relate(tables: Tables, rows: Rows, formats: Iterable[Format]) -> None:
         del rows.kept["links"]
     tables["relations"] = pa.Table.from_batches(related, tables["relations"].schema)
     links.rest()
-    _succeed(tables, links.pages, relating.resolved)
-    _unreached(links.pages, relating.resolved, whole, rows)
+    _succeed(tables, links.pages, relating.succeeding)
+    _unreached(links, relating, rows)
     _without_successor(tables["memories"], rows)
     _hollow(tables["memories"], rows)
 
@@ -462,13 +482,19 @@ class _Relating:
 
     Attributes
     ----------
-    resolved : list of (str, str, str)
-        The pages between which links lead, and their types.
+    reached : set of str
+        The pages that others link to.
+    listed : dict of str to set of str
+        Those that each index links to.
+    succeeding : list of (str, str, str)
+        The pages of which one is the other's successor, and the type of the link that says so.
     """
 
     def __init__(self, links: _Links, headings: _Headings, open_ended: Collection[str | None], rows: Rows) -> None:
         self.links, self.headings, self.open_ended, self.rows = links, headings, open_ended, rows
-        self.resolved = list[tuple[str, str, str]]()
+        self.reached, self.succeeding = set[str](), list[tuple[str, str, str]]()
+        pages = links.pages.pages.items()
+        self.listed = {path: set[str]() for path, page in pages if page.kind == "index" or links.is_whole(path)}
         self._path_of = {page.memory_id: path for path, page in links.pages.pages.items()}
         self._n_dead = 0
 
@@ -501,7 +527,11 @@ class _Relating:
                     where = {"line": lines[row], "memory_id": memories[row], "quote": False}
                     ids[row] = self._checked(text, led, source, where)
                 if led.paths and led.paths[0] != source:
-                    self.resolved.append((source, led.paths[0], sys.intern(types[row])))
+                    self.reached.add(led.paths[0])
+                    if source in self.listed:
+                        self.listed[source].add(led.paths[0])
+                    if types[row] in _SUCCESSION:
+                        self.succeeding.append((source, led.paths[0], types[row]))
         columns = {"to_id": ids, "type": types, "state": states}
         arrays = [pa.array(columns.get(field.name, batch[field.name]), field.type) for field in batch.schema]
         related = pa.RecordBatch.from_arrays(arrays, schema=batch.schema)
@@ -509,24 +539,20 @@ class _Relating:
 
     def _checked(self, written: str, led: _Led, source: str, where: Mapping[str, Any]) -> str | None:
         """The memory that a link leads to, below the heading that it names; what is wrong with it is reported."""
+        if not led.paths and self.links.pages.pages[source].layout not in self.open_ended:
+            alike, self._n_dead = self.links.hints(led.last) if self._n_dead < _HINTS else [], self._n_dead + 1
+            got = f"{written:.200} (did you mean {' or '.join(alike)}?)" if alike else f"{written:.200}"
+            self.rows.problem("dead_link", source, "a page of this folder", got, **where)
         if not led.paths:
-            if self.links.pages.pages[source].layout not in self.open_ended:
-                self._report_dead(written, led.last, source, where)
             return None
         target = led.paths[0]
         if len(led.paths) > 1:
             got = f"{written:.200}, which names {some_of(led.paths)} alike; the first is taken"
             self.rows.problem("ambiguous_link", source, "a link that leads to one page", got, **where)
-        below = self.headings.below(target, led.part) if led.part else led.to_id
+        below = self.headings.below(self.links.pages.pages[target].number, led.part) if led.part else led.to_id
         if below is None:
             self.rows.problem("dead_anchor", source, f"a heading of {target}", f"{led.part:.200}", **where)
         return below or led.to_id
-
-    def _report_dead(self, written: str, last: str, source: str, where: Mapping[str, Any]) -> None:
-        """Report a link that leads nowhere, with the file names that are nearly its own."""
-        alike, self._n_dead = self.links.hints(last) if self._n_dead < _HINTS else [], self._n_dead + 1
-        got = f"{written:.200} (did you mean {' or '.join(alike)}?)" if alike else f"{written:.200}"
-        self.rows.problem("dead_link", source, "a page of this folder", got, **where)
 
 
 def _link_of(written: str) -> Link | None:
@@ -555,31 +581,23 @@ def _succeed(tables: Tables, pages: _Pages, links: list[tuple[str, str, str]]) -
     tables["memories"] = memories
 
 
-def _unreached(pages: _Pages, links: list[tuple[str, str, str]], whole: Mapping[str | None, str], rows: Rows) -> None:
+def _unreached(links: _Links, relating: _Relating, rows: Rows) -> None:
     """Report, once a folder, pages that its index leaves out, and pages that no other links to.
 
-    `whole` is by layout the name of the index that must leave out none; any other counts where it lists most pages.
+    The index of a layout that has one for all must leave out none; any other counts where it lists most pages.
     """
     siblings: dict[str, list[str]] = defaultdict(list)
-    indexes: dict[str, set[str]] = {}
-    for path, page in pages.pages.items():
-        folder, _, name = path.rpartition("/")
+    for path, page in links.pages.pages.items():
         if page.kind not in _APART:
-            siblings[folder].append(path)
-        if page.kind == "index" or name == whole.get(page.layout):
-            indexes[path] = set()
-    for source, target, _ in links:
-        if source in indexes:
-            indexes[source].add(target)
-    reached = {target for _, target, _ in links}
-    for path, listed in indexes.items():
-        page, (folder, _, name) = pages.pages[path], path.rpartition("/")
-        is_whole, beside = name == whole.get(page.layout), siblings.get(folder, [])
+            siblings[path.rpartition("/")[0]].append(path)
+    reached = relating.reached.copy()
+    for path, listed in relating.listed.items():
+        beside, is_whole = siblings.get(path.rpartition("/")[0], []), links.is_whole(path)
         missing = [other for other in beside if other not in listed]
         if missing and (is_whole or 2 * len(missing) < len(beside)):
             got = f"none for {len(missing):,} of {len(beside):,}: {some_of(missing)}"
-            expected = "a link to each page of its folder"
-            rows.problem("not_indexed", path, expected, got, memory_id=page.memory_id, quote=False)
+            expected, memory_id = "a link to each page of its folder", links.pages.pages[path].memory_id
+            rows.problem("not_indexed", path, expected, got, memory_id=memory_id, quote=False)
             reached.update(missing)
     for folder, paths in siblings.items():
         alone = [path for path in paths if path not in reached]
