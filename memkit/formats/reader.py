@@ -495,9 +495,9 @@ def _parse_all(listing: Listing, options: Options, formats: tuple[Format, ...], 
         batches = iter(bar("reading", batches, total=len(tasks), unit="batch"))
     for batch_tables, states in batches:
         files += states
-        for name, table in batch_tables.items():
+        for name, table in (exact(batch_tables) if len(tasks) > 1 else batch_tables).items():
             if table.num_rows:
-                tables[name].append(exact(table) if len(tasks) > 1 else table)
+                tables[name].append(table)
     return {name: pa.concat_tables(parts) for name, parts in tables.items()}, files
 
 

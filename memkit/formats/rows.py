@@ -446,9 +446,21 @@ def in_order(problems: pa.Table, *more: pa.Table) -> pa.Table:
     return merged.replace_schema_metadata(problems.schema.metadata)
 
 
-def exact(table: pa.Table) -> pa.Table:
-    """A copy: the buffers into which rows were added are up to twice as long as what they hold."""
-    return pa.concat_tables([table, without_rows(table.schema)]).combine_chunks()
+def exact(tables: Tables) -> Tables:
+    """Copies: the buffers into which rows were added are up to twice as long as what they hold.
+
+    Where each memory is a row of ``documents``, the two share the columns that both have. The copies stay, so they lie
+    in the system's memory: Arrow's own pool rounds such lengths up, by a sixth of all.
+    """
+    held = {
+        name: pa.concat_tables([table, without_rows(table.schema)]).combine_chunks(pa.system_memory_pool())
+        for name, table in tables.items()
+    }
+    memories, documents = (held.get(name, pa.table({})) for name in ("memories", "documents"))
+    for name in {*memories.column_names} & {*documents.column_names}:
+        if documents[name].equals(memories[name]):
+            held["documents"] = with_column(held["documents"], name, memories[name])
+    return held
 
 
 def extra_of(fields: Row, known: Container[str]) -> str:
