@@ -45,7 +45,7 @@ _MOST_CHARS = 20_000_000
 """So many characters are compared as a whole: it takes some four seconds."""
 _STEPS = 5
 """Besides the queries."""
-_FEW, _PART = 1_000, 10_000
+_FEW, _PART = 1_000, 2_000
 """Memories that are rows of Python, and that have copies of their texts, at the same time."""
 _MAX_RULES = 10
 _LINK = re.compile(r"(?<!!)\[[^\]\n]{0,200}\]\(\s*<?([^)\s<>]{1,500})>?(?:\s+[\"'(][^\n]{0,200}?)?\s*\)")
@@ -234,7 +234,10 @@ def overview(corpus: Corpus, *, exact: bool = False, as_of: AsOf = None) -> Over
         empty = memories.filter(pa.array(np.concatenate([np.empty(0, bool), *parts])))
         tables["empty"] = empty.select(["memory_id", "title", "path", "line_start"]).sort_by("memory_id")
         step.update()
-        pages = rows_of(_DEAD_OF_PAGES, memories=memories, relations=relations)
+        dead = relations.filter(pc.equal(relations["state"], "dead"))
+        few = memories.select(["memory_id", "path", "format"])
+        few = few.filter(pc.is_in(few["memory_id"], value_set=pc.unique(dead["memory_id"])))
+        pages = rows_of(_DEAD_OF_PAGES, memories=few, dead=dead)
         tables["links"] = pa.concat_tables([pages, _dead_files(corpus)])
         of_layouts = {name: table(corpus) for name, table in OVERVIEWS.all()}
         step.update()
@@ -313,13 +316,12 @@ def _duplicates(memories: pa.Table, exact: bool) -> _Duplicates:
     """The duplicates among all texts or a sample."""
     from memkit.policy.dedup.deduplicator import Deduplicator
 
-    ids = memories["memory_id"].to_pylist()
-    order = sorted(range(len(ids)), key=lambda row: place(ids[row]))
     is_short = (pc.sum(pc.utf8_length(memories["text"])).as_py() or 0) <= _MOST_CHARS
     rows = memories
     if not exact and not is_short:  # to take rows would copy all texts into one array first
-        is_drawn = np.zeros(len(ids), bool)
-        is_drawn[order[:SAMPLE_SIZE]] = True
+        places = [place(memory_id) for ids in memories["memory_id"].chunks for memory_id in ids.to_pylist()]
+        is_drawn = np.zeros(len(places), bool)
+        is_drawn[np.argsort(places, kind="stable")[:SAMPLE_SIZE]] = True
         rows = memories.filter(pa.array(is_drawn))
     dedup = Deduplicator(encoder=None).fit(rows)
     judged = dedup.transform(rows)
@@ -355,9 +357,9 @@ _EQUAL = """
 
 _DEAD_OF_PAGES = r"""
     select if(contains(written, ']('), regexp_extract(written, '\]\(\s*<?([^)\s<>]+)', 1), written) as target,
-        path, relations.line, memory_id
-    from relations join memories using (memory_id)
-    where state = 'dead' and written is not null and format = 'workspace'
+        path, dead.line, memory_id
+    from dead join memories using (memory_id)
+    where written is not null and format = 'workspace'
     order by path, line, target"""
 """The links of pages that lead to no page of the folder: each is a problem, ``dead_link``."""
 
@@ -400,7 +402,7 @@ def _path_check(corpus: Corpus) -> Callable[[str], bool]:
     root = corpus.root
     if root is not None and root.is_dir() and not corpus.revision:
         return lambda path: os.path.lexists(root / path)
-    paths = {path for path in corpus.memories["path"].to_pylist() if path}
+    paths = {path for path in pc.unique(corpus.memories["path"]).to_pylist() if path}
     if root is not None and corpus.revision:
         paths.update(files_of(corpus))
     folders = {str(parent) for path in paths for parent in Path(path).parents}
@@ -447,6 +449,8 @@ def _findings(
     if n_apart := duplicates.counts["never_merging"] - duplicates.counts["owner"]:
         how.append(f"{n_apart:,} more are alike and differ in what counts, so that none is a duplicate")
     users = f", of {count_of(counts['users'], 'user')}" if counts["users"] else ""
+    n_dead = pc.sum(pc.equal(corpus.problems["rule"], "dead_link")).as_py() or 0
+    of_pages = f"{n_dead:,} of pages, which are problems"
     return [
         ("memories", size, f"in {count_of(counts['files'], 'file')}{users}"),
         ("kinds", len(kinds), ", ".join(f"{row['counts']} {row['values']}" for row in kinds[:6])),
@@ -458,18 +462,12 @@ def _findings(
         ("exact duplicates", copies, duplicates.words_of_equal if copies or duplicates.counts["owner"] else ""),
         ("near-duplicate pairs", round(near * scale), "; ".join(how)),
         ("memories that repeat another", repeating, duplicates.words),
-        ("dead links", tables["links"].num_rows, _problems_among(corpus, tables["links"].num_rows)),
+        ("dead links", tables["links"].num_rows, of_pages if 0 < n_dead < tables["links"].num_rows else ""),
         ("secrets", tables["secrets"].num_rows, "masked where shown" if tables["secrets"].num_rows else ""),
         ("expired", counts["expired"], "hidden from a search" if counts["expired"] else ""),
         ("expire within 31 days", tables["expiring"].num_rows, ""),
         ("problems", len(problems), tally(problems) + (f"; secrets: {n_secrets:,}" if n_secrets else "")),
     ]
-
-
-def _problems_among(corpus: Corpus, links: int) -> str:
-    """How many of the dead links are problems, where not all are."""
-    problems = pc.sum(pc.equal(corpus.problems["rule"], "dead_link")).as_py() or 0
-    return f"{problems:,} of pages, which are problems" if 0 < problems < links else ""
 
 
 def _next(

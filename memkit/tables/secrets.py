@@ -36,10 +36,10 @@ def secrets_in(memories: pa.Table) -> tuple[pa.Table, Mask]:
     some = sorted({row for of_rows in kinds.values() for row in of_rows})
     mask = np.zeros(len(memories), bool)
     mask[some] = True
-    looked_at = memories.select(names).filter(pa.array(mask)).to_pylist()
+    looked_at = memories.select(names).filter(pa.array(mask)).to_batches(max_chunksize=1_000)
     found = [
         problem
-        for number, row in zip(some, looked_at, strict=True)
+        for number, row in zip(some, (row for few in looked_at for row in few.to_pylist()), strict=True)
         for problem in _problems(row, {name: of_rows[number] for name, of_rows in kinds.items()}, hide)
     ]
     return pa.Table.from_pylist(found, schema=PROBLEMS), hide

@@ -125,12 +125,14 @@ def kinds_in(texts: pa.ChunkedArray) -> dict[int, list[Secret]]:
     {0: {'password'}}
     """
     kinds = defaultdict[int, list[Secret]](list)
-    for group in bar("secrets", [*_groups()], silent=len(texts) < _MANY, leave=False):
-        mask = _matching(texts, _look_of(group))
-        few, rows = texts.filter(mask), np.flatnonzero(mask)  # to take rows of several chunks, Arrow copies all texts
-        for secret in group if len(rows) else ():
-            for row in rows[_matching(few, secret.quick)].tolist():
-                kinds[row].append(secret)
+    # A part at a time: of all texts at once, those that are looked at again would be a second copy.
+    for start in bar("secrets", range(0, len(texts), _MANY), silent=len(texts) <= _MANY, leave=False):
+        part = texts.slice(start, _MANY)
+        for group in _groups():
+            rows = np.flatnonzero(mask := _matching(part, _look_of(group)))
+            few = part.filter(mask)
+            for secret, row in ((one, row) for one in group for row in rows[_matching(few, one.quick)].tolist()):
+                kinds[start + row].append(secret)
     return kinds
 
 
@@ -141,8 +143,7 @@ def _groups() -> Iterator[Sequence[Secret]]:
 
 def _matching(texts: pa.ChunkedArray, pattern: str) -> NDArray[np.bool_]:
     """Which of the texts the pattern is found in."""
-    mask: NDArray[np.bool_] = pc.fill_null(pc.match_substring_regex(texts, pattern), False).to_numpy()
-    return mask
+    return np.asarray(pc.fill_null(pc.match_substring_regex(texts, pattern), False), bool)
 
 
 def _look_of(secrets: Iterable[Secret]) -> str:
