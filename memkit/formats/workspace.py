@@ -510,7 +510,7 @@ class Sections:
         """Where an entry of a log opens in brackets, with its moment as it is written, and as it can be read."""
         opens, read = (_BRACKETED, self._moment_in) if self.is_bracketed else (_CLOCKED, clock_of)
         for number, line in self.text_lines(range(self.above + 1, len(self.source.lines) + 1)):
-            if match := opens.match(line):
+            if "[" in line and (match := opens.match(line)):
                 yield number, match[1], read(match[1])
 
     def _moment_in(self, written: str) -> datetime | None:

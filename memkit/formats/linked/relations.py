@@ -66,7 +66,7 @@ def written_in(fields: Mapping[str, object]) -> Iterator[tuple[str, str]]:
     [('related', '[[чай]]'), ('superseded_by', '[[чай.md]]'), ('x', '[[мёд]]')]
     """
     for name, value in fields.items():
-        kind = next((kind for kind, names in _SUCCESSION.items() if plain(name) in names), None)
+        kind = _SUCCESSION.get(plain(name))
         values = value if name.endswith(REPEATED) and isinstance(value, list) else [value]
         for text in chain.from_iterable(map(_texts, values)):
             if "[[" in text or "](" in text:
@@ -75,7 +75,7 @@ def written_in(fields: Mapping[str, object]) -> Iterator[tuple[str, str]]:
                 yield kind, f"[[{text.strip()}]]"
 
 
-_SUCCESSION = {"superseded_by": SUPERSEDED_BY, "supersedes": SUPERSEDES}
+_SUCCESSION = dict.fromkeys(SUPERSEDED_BY, "superseded_by") | dict.fromkeys(SUPERSEDES, "supersedes")
 
 
 def _texts(value: object) -> Iterator[str]:
@@ -566,7 +566,7 @@ def _succeed(tables: Tables, pages: _Pages, links: list[tuple[str, str, str]]) -
     """The memory that supersedes each memory of a page, and the status that follows from it."""
     successor: dict[str, str] = {}
     for source, target, kind in links:
-        if kind in _SUCCESSION:
+        if kind in _SUCCESSION.values():
             old, new = (source, target) if kind == "superseded_by" else (target, source)
             successor.setdefault(old, pages.pages[new].memory_id)
     if not successor:
