@@ -219,9 +219,9 @@ class _Lake:
             state = {name: self._read(f"{STATE}/{name}.parquet", s) for name, s in _STATE_SCHEMAS.items()}
         except FormatError:
             return reading
-        for row in state.pop("files").to_pylist():
-            size, mtime, ctime, inode = (row[name] for name in _STAT)
-            reading.files[row["path"]] = (size, mtime, ctime, inode), row["role"], row["digest"]
+        columns = (column.to_pylist() for column in state.pop("files").columns)
+        for path, size, mtime, ctime, inode, digest, role in zip(*columns, strict=True):
+            reading.files[path] = (size, mtime, ctime, inode), role, digest
         paths = pa.array(list(reading.files), pa.string())
         for name in _SCHEMAS:
             reading.parsed[name] = state[name] if name in state else _from_files(name, tables, paths)
@@ -254,5 +254,7 @@ def _from_files(name: str, tables: dict[str, pa.Table], paths: pa.Array) -> pa.T
     """The rows of a table that came from parsed files, without those of indexes and surveys, made by every read."""
     if name == "entries" or name.startswith("_"):  # what only surveys fill is in no saved table
         return _SCHEMAS[name].empty_table()
-    column = "path" if "path" in tables[name].column_names else None
-    return tables[name].filter(pc.is_in(tables[name][column], value_set=paths)) if column else tables[name]
+    if "path" not in tables[name].column_names:
+        return tables[name]
+    is_of_file = pc.is_in(tables[name]["path"], value_set=paths)
+    return tables[name] if pc.all(is_of_file, min_count=0).as_py() else tables[name].filter(is_of_file)  # no copy
