@@ -168,21 +168,16 @@ def survey(folder: Folder) -> Survey:
     for path in folder.listing.files:
         if not path.lower().endswith(MARKDOWN):
             folder.rows.add(OTHER_FILES, {"path": path})
-    if folder.is_forced:
-        return Survey(dict.fromkeys(_paths(folder), (False, ())))
-    known = census(folder)
+    known = None if folder.is_forced else census(folder)
     verdicts: dict[str, tuple[bool, tuple[str, ...]]] = {}
     for place in folder.markdown:
-        homes = [home for home in above(f"{place}/") if known[home].is_linked]
-        if homes:
+        if known is None:
+            verdicts[place] = False, ()
+        elif homes := [home for home in above(f"{place}/") if known[home].is_linked]:
             is_vault = any(known[home].is_vault for home in homes)
             verdicts[place] = is_vault, () if is_vault else tuple(sorted(known[homes[-1]].tags)[:_MOST_TAGS])
     paths = ((place, name) for place in verdicts for name in folder.markdown[place])
     return Survey({f"{place}/{name}" if place else name: verdicts[place] for place, name in paths})
-
-
-def _paths(folder: Folder) -> list[str]:
-    return [f"{place}/{name}" if place else name for place, names in folder.markdown.items() for name in names]
 
 
 def layout(
