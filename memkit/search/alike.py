@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -27,7 +27,7 @@ _KEPT = 4096
 _FEW, _FEW_KEPT = 400, 64
 """Pairs are cached for questions of at most `_FEW` texts, and for `_FEW_KEPT` questions: some megabytes."""
 _READ_AT_ONCE = 256
-_PAIRS_AT_ONCE = 4096
+_PAIRS_AT_ONCE, _PAIRS_READ = 4096, 250_000
 DROPPED = -1
 """The key of a dropped candidate."""
 NOWHERE = np.iinfo(np.int64).max
@@ -64,15 +64,17 @@ class NearPairs:
         are kept, as a moving slider asks for the same candidates again.
         """
         keys = [(some.tobytes(), threshold) for some in texts]
-        known = {key: repeats.known[key] for key in keys if key in repeats.known}
+        known = repeats.known.copy()  # another thread may empty it
         new = list({key: some for key, some in zip(keys, texts, strict=True) if key not in known}.items())
-        for start in range(0, len(new), _FEW_KEPT):
-            some_keys, some_texts = zip(*new[start : start + _FEW_KEPT], strict=True)
-            compared = dict(zip(some_keys, cls._compared(repeats, some_texts, threshold), strict=True))
-            for key, some in zip(some_keys, some_texts, strict=True):
+        n_pairs = np.cumsum([len(some) ** 2 // 2 for _, some in new])
+        parts = np.split(np.arange(len(new)), np.flatnonzero(np.diff(n_pairs // _PAIRS_READ)) + 1)
+        for part in parts if new else ():
+            some_new = [new[number] for number in part.tolist()]
+            compared = cls._compared(repeats, [some for _, some in some_new], threshold)
+            for (key, some), near in zip(some_new, compared, strict=True):
+                known[key] = near
                 if len(some) <= _FEW:
-                    keep(repeats.known, key, compared[key], _FEW_KEPT)
-            known |= compared
+                    keep(repeats.known, key, near, _FEW_KEPT)
         found = [known[key] for key in keys]
         return [near and replace(near, rows=some[near.rows]) for near, some in zip(found, rows, strict=True)]
 
@@ -84,7 +86,7 @@ class NearPairs:
         likely = np.flatnonzero(repeats.likely(pairs, threshold))
         shared, most = repeats.near(pairs[likely], threshold)
         near = np.flatnonzero(shared >= 0)
-        query = np.repeat(np.arange(len(texts)), [len(at) for at in places])[likely[near]]
+        query = np.searchsorted(np.cumsum([len(at) for at in places]), likely[near], side="right")
         at = np.concatenate(places)[likely[near]]
         for number in range(len(texts)):
             some = near[query == number], at[query == number]
@@ -224,7 +226,7 @@ class Repeats:
     def conflicting(self, pairs: Ints) -> list[bool]:
         """Whether the texts of each pair differ in a number, a date, a negation or a value; new pairs at once."""
         asked = list(map(tuple, np.sort(pairs, axis=1).tolist()))
-        known = {pair: self._conflicting[pair] for pair in asked if pair in self._conflicting}
+        known = {pair: differs for pair in asked if (differs := self._conflicting.get(pair)) is not None}
         if new := sorted(set(asked).difference(known)):
             rows, places = np.unique(np.array(new), return_inverse=True)
             left, right = places.reshape(-1, 2).T
@@ -237,12 +239,12 @@ class Repeats:
 
     def _grams_of(self, rows: Ints) -> dict[int, Ints]:
         """The trigrams of each of the texts `rows`, in their order."""
-        new = [row for row in rows.tolist() if row not in self._grams]
-        read = dict(zip(new, map(_trigrams, self._texts_at(np.array(new)) if new else ()), strict=True))
-        grams = {row: read[row] if row in read else self._grams[row] for row in rows.tolist()}
-        for row in new:
-            keep(self._grams, row, read[row])
-        return grams
+        grams = {row: self._grams.get(row) for row in rows.tolist()}
+        new = [row for row, gram in grams.items() if gram is None]
+        for row, text in zip(new, self._texts_at(np.array(new)) if new else (), strict=True):
+            grams[row] = _trigrams(text)
+            keep(self._grams, row, grams[row])
+        return cast("dict[int, Ints]", grams)
 
     def subset(self, rows: Ints) -> Repeats:
         """The texts of some rows, numbered from 0: for a process without the index."""
