@@ -518,17 +518,22 @@ OVER_NOTES: dict[str, Callable[[mk.Corpus], object]] = {
 }
 
 
+@pytest.fixture(scope="module")
+def like_life(script: Any, tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Path]:
+    """A folder of so many notes of real paragraphs; it is read, never written."""
+    life, root = script("benchmarks/life.py"), tmp_path_factory.mktemp("life")
+    pool = life.known_paragraphs()
+
+    @cache
+    def folder(count: int) -> Path:
+        return write_files(root / str(count), life.files(count, pool) | {"vault/.obsidian/app.json": "{}"})
+
+    return folder
+
+
 @pytest.mark.parametrize("name", OVER_NOTES)
-def test_twice_the_notes_of_a_corpus_like_life_take_twice_the_time(name: str, script: Any, tmp_path: Path) -> None:
-    life = script("benchmarks/life.py")
-    pool = cache(lambda: life.known_paragraphs()[: 30 if "thirty" in name else None])
-
-    def corpus(count: int) -> mk.Corpus:
-        folder = tmp_path / str(count)
-        vault = {"vault/.obsidian/app.json": "{}"}
-        return mk.read(folder if folder.exists() else write_files(folder, life.files(count, pool()) | vault))
-
-    assert_grows_linearly(OVER_NOTES[name], corpus, least=60, most=240, times=4)
+def test_twice_the_notes_of_a_corpus_like_life_take_twice_the_time(name: str, like_life: Callable[[int], Path]) -> None:
+    assert_grows_linearly(OVER_NOTES[name], lambda count: mk.read(like_life(count)), least=60, most=240, times=4)
 
 
 OPERATIONS: dict[str, tuple[Files, Callable[[Any], object]]] = {

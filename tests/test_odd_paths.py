@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -35,9 +36,14 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> mk.Corpus:
     return mk.read(mk.testing.write_files(tmp_path_factory.mktemp("sound"), FILES))
+
+
+@cache
+def overview_of(corpus: mk.Corpus) -> mk.overview:
+    return mk.overview(corpus, as_of="2026-03-01")
 
 
 NO_PATH = [None, "", b"folder", 5, 1.5, True, [], ["folder"], {}, object(), Path, Wrong()]
@@ -52,7 +58,7 @@ TAKE_A_PATH: dict[str, Callable[[mk.Corpus, Any], object]] = {
     "load a profile": lambda corpus, path: mk.Profile.load(path),
     "save a profile": lambda corpus, path: mk.Profile().save(path),
     "write_labels": lambda corpus, path: mk.labels.write({"query_id": ["q"], "text": ["чай"]}, path),
-    "report": lambda corpus, path: mk.overview(corpus, as_of="2026-03-01").report(path),
+    "report": lambda corpus, path: overview_of(corpus).report(path),
 }
 READ = ("read", "open", "history", "load")
 

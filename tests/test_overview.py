@@ -34,12 +34,12 @@ FILES = {
 }
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return Path(write_files(tmp_path, FILES))
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return Path(write_files(tmp_path_factory.mktemp("folder"), FILES))
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def overview(folder: Path) -> Overview:
     return mk.overview(mk.read(folder), as_of=DAY)
 
