@@ -429,8 +429,6 @@ def rules(as_json: JsonOption = False) -> None:
     show(all_rules(), as_json)
 
 
-from memkit.cli import change, lab, measure  # noqa: E402, F401  # whose verbs come after these
-
 _GONE = {
     "add": "expected a verb a kind: add-fact, add-note, add-memory, add-log, add-record, add-entry, add-observation.",
     "store": "this verb is gone. Expected Python, mk.store(PATH).pages.rename(…), or a tool of `memkit serve`.",
@@ -448,7 +446,9 @@ def app_for(words: Sequence[str]) -> typer.Typer:
     """
     if words and words[0] in _GONE:
         raise ParameterError(f"{words[0]}: {_GONE[words[0]]}")
-    verbs = {command.name or get_command_name(_called(command)): command for command in app.registered_commands}
+    if not words or words[0] not in _OWN:
+        from memkit.cli import change, lab, measure  # noqa: F401  # whose verbs come after these
+    verbs = {_name_of(command): command for command in app.registered_commands}
     chosen = copy.copy(app)
     if words and words[0] in verbs:
         chosen.registered_commands = [verbs[words[0]]]
@@ -462,5 +462,9 @@ def app_for(words: Sequence[str]) -> typer.Typer:
     return chosen
 
 
-def _called(command: CommandInfo) -> str:
-    return str(getattr(command.callback, "__name__", ""))
+def _name_of(command: CommandInfo) -> str:
+    return command.name or get_command_name(str(getattr(command.callback, "__name__", "")))
+
+
+_OWN = frozenset(map(_name_of, app.registered_commands))
+"""The verbs of this module: for one of them no other is imported."""

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 import memkit as mk
-from memkit.cli.app import app
+from memkit.cli.app import app_for
 from memkit.evaluation import findability
 from memkit.evaluation.audit import AUDITS
 from memkit.tables.samples import write_files
@@ -257,15 +257,15 @@ def test_a_folder_without_anything_to_ask_for_is_told_so() -> None:
 
 
 def test_the_command_says_it_on_less_than_40_lines_and_as_json(folder: Path) -> None:
-    run = CliRunner().invoke(app, ["audit", str(folder), "--as-of", NOW, "--set", "encoder=none"])
+    run = CliRunner().invoke(app_for(["audit"]), ["audit", str(folder), "--as-of", NOW, "--set", "encoder=none"])
     assert run.exit_code == 0, run.output
     assert len(run.stdout.splitlines()) < 40
     assert "are found by the queries that ask for them, 2 are not" in run.stdout
     options = ["audit", str(folder), "--as-of", NOW, "--set", "encoder=none", "--json"]
-    assert [row["audit"] for row in json.loads(CliRunner().invoke(app, options).stdout)] == list(AUDITS)
-    rows = json.loads(CliRunner().invoke(app, [*options, "--table", "unsearchable"]).stdout)
+    assert [row["audit"] for row in json.loads(CliRunner().invoke(app_for(["audit"]), options).stdout)] == list(AUDITS)
+    rows = json.loads(CliRunner().invoke(app_for(["audit"]), [*options, "--table", "unsearchable"]).stdout)
     assert {row["why"] for row in rows} == {"no word", "kind not searched"}
-    wrong = CliRunner().invoke(app, [*options, "--table", "hub"])
+    wrong = CliRunner().invoke(app_for(["audit"]), [*options, "--table", "hub"])
     assert wrong.exit_code
 
 

@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 import memkit as mk
-from memkit.cli.app import app
+from memkit.cli.app import app_for
 from memkit.display.notebook import write_page
 from memkit.tables.samples import write_files
 
@@ -153,6 +153,6 @@ def test_the_commands_write_the_page(tmp_path: Path) -> None:
         ["tune", *grid],
     ):
         (tmp_path / "page.html").unlink(missing_ok=True)
-        run = CliRunner().invoke(app, [command[0], str(folder), *command[1:], *plain])
+        run = CliRunner().invoke(app_for(command), [command[0], str(folder), *command[1:], *plain])
         assert run.exit_code == 0, run.output
         assert (tmp_path / "page.html").read_text("utf-8").startswith("<!doctype html>")

@@ -417,7 +417,8 @@ class _Links:
 
     def find(self, written: str, source: str) -> _Led | None:
         """Where a link of the page at `source` leads; None for what is no link."""
-        link = _link_of(written)
+        name = written.removeprefix(MEM)
+        link = link_in(written) if name == written else Link(written, name, "", "", 1, False, False, name)
         if link is None:
             return None
         pages, link = self.pages, self.pages.read_whole(link, source)
@@ -553,13 +554,6 @@ class _Relating:
         if below is None:
             self.rows.problem("dead_anchor", source, f"a heading of {target}", f"{led.part:.200}", **where)
         return below or led.to_id
-
-
-def _link_of(written: str) -> Link | None:
-    if written.startswith(MEM):
-        name = written.removeprefix(MEM)
-        return Link(written, name, "", "", 1, False, False, name)
-    return link_in(written)
 
 
 def _succeed(tables: Tables, pages: _Pages, links: list[tuple[str, str, str]]) -> None:
