@@ -27,7 +27,6 @@ from memkit.base.params import (
     disown,
     estimator,
     param,
-    record_as_of,
     revision_of,
 )
 from memkit.display.notebook import Displayed
@@ -313,8 +312,8 @@ class ContextBuilder(Estimator):
         lines = tuple(line for block in BLOCKS for line in filled[block])
         table, note = _table(filled), _note_of(gathered, filled)
         names, revision = names_in(table, corpus.memories, "memory_id"), revision_of(corpus.memories)
-        table = describe(table, memkit="context", note=note, shown=names, **revision)
-        return Context(_text(filled), record_as_of(table, gathered.moment), lines, limits)
+        table = describe(table, memkit="context", note=note, shown=names, as_of=gathered.moment, **revision)
+        return Context(_text(filled), table, lines, limits)
 
     def compare(self, corpus: Corpus, user_id: str | None, message: str, as_of: AsOf = None) -> pa.Table:
         """Compare both values of `fill`: fill, block, kept, chars, value (the sum of the values of the lines)."""
@@ -326,7 +325,7 @@ class ContextBuilder(Estimator):
                 chars = len("\n".join(line.line for line in kept))
                 value = sum(line.value for line in kept)
                 rows.append({"fill": fill, "block": block, "kept": len(kept), "chars": chars, "value": value})
-        return record_as_of(pa.Table.from_pylist(rows), gathered.moment)
+        return describe(pa.Table.from_pylist(rows), as_of=gathered.moment)
 
     def _blocks(self, gathered: Gathered) -> dict[str, list[Candidate]]:
         """The candidates of each block; those left out carry a reason."""
@@ -419,9 +418,9 @@ def context_of(
     """The prompt that a host shows: its text, and the lines of each block that are shown, or why they are not."""
     table = _table(blocks)
     names, revision = names_in(table, corpus.memories, "memory_id"), revision_of(corpus.memories)
-    table = describe(table, memkit="context", note=" ".join(notes), shown=names, **revision)
+    table = describe(table, memkit="context", note=" ".join(notes), shown=names, as_of=moment, **revision)
     lines = tuple(line for block in blocks.values() for line in block)
-    return Context(text, record_as_of(table, moment), lines, limits)
+    return Context(text, table, lines, limits)
 
 
 def _own_facts(

@@ -248,7 +248,7 @@ def overview(corpus: Corpus, *, exact: bool = False, as_of: AsOf = None) -> Over
     rows = _findings(counts, tables, corpus, duplicates)
     tables["next"] = pa.Table.from_pylist(_next(tables, counts, corpus, duplicates))
     table = pa.Table.from_pylist([dict(zip(("what", "count", "note"), row, strict=True)) for row in rows])
-    described = describe(table, memkit="overview", as_of=moment.instant.isoformat(), **corpus.revision)
+    described = describe(table, memkit="overview", as_of=moment, **corpus.revision)
     return Overview(described, {**tables, **of_layouts}, hide, tuple(of_layouts))
 
 

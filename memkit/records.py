@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from memkit.base.duck import rows_of
-from memkit.base.params import AsOf, Moment, check_value, record_as_of
+from memkit.base.params import AsOf, Moment, check_value, describe
 from memkit.schemas import TABLES
 from memkit.tables.database import named_query
 from memkit.tables.statement import as_table, input_table
@@ -100,7 +100,7 @@ def stale_pathways(corpus: Any, as_of: AsOf = None, days: float = 90.0) -> pa.Ta
     check_value("stale_pathways", "days", days, "float", low=0, unit="days")
     moment = Moment.from_as_of(as_of)
     stale = _asked("pathways_stale", {"days": float(days)}, moment, pathways=_table(corpus, "pathways"))
-    return record_as_of(stale, moment)
+    return describe(stale, as_of=moment)
 
 
 def _asked(query: str, params: Mapping[str, Any], as_of: AsOf | Moment = None, **tables: pa.Table) -> pa.Table:

@@ -647,12 +647,6 @@ def until_text(until: datetime) -> str:
     return until.replace(tzinfo=None).isoformat(" ", "seconds" if until.second or until.microsecond else "minutes")
 
 
-def record_as_of(table: pa.Table, moment: datetime | Moment) -> pa.Table:
-    """`table` with the moment kept in its schema metadata under ``as_of`` (ISO 8601, UTC)."""
-    text = as_of_time(moment).isoformat()
-    return table.replace_schema_metadata({**(table.schema.metadata or {}), b"as_of": text.encode()})
-
-
 Rev = str | date | datetime
 """A revision: a commit, branch or tag as git spells it, or a moment, the last commit up to it (to the end of a day)."""
 
@@ -680,19 +674,23 @@ _JSON = json.JSONEncoder(ensure_ascii=False, sort_keys=True)
 
 
 def describe(table: pa.Table, **facts: Any) -> pa.Table:
-    """`table` with `facts` in its schema's metadata: text as it is, other values as JSON, empty ones left out.
+    """`table` with `facts` in its schema's metadata: text as it is, a moment in ISO 8601, other values as JSON, empty
+    ones left out.
 
-    The fact ``memkit`` is the kind of result, a name in `memkit.display.views.VIEWS`.
+    The fact ``memkit`` is the kind of result, a name in `memkit.display.views.VIEWS`; ``as_of`` its moment.
 
     >>> describe(pa.table({"path": ["a.md"]}), note="one file").schema.metadata
     {b'note': b'one file'}
     """
     texts = {
-        name.encode(): value if isinstance(value, str) else _JSON.encode(value)
-        for name, value in facts.items()
-        if value
+        name: as_of_time(fact).isoformat() if isinstance(fact, (datetime, Moment)) else fact
+        for name, fact in facts.items()
+        if fact
     }
-    return table.replace_schema_metadata({**(table.schema.metadata or {}), **texts})
+    known = table.schema.metadata or {}
+    return table.replace_schema_metadata(
+        known | {name.encode(): text if isinstance(text, str) else _JSON.encode(text) for name, text in texts.items()}
+    )
 
 
 C = TypeVar("C", bound=type)

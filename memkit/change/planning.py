@@ -371,8 +371,13 @@ def finish_pages(draft: Draft, first: int) -> None:
     """
     fresh: dict[str, list[Row]] = defaultdict(list)
     for row in draft.rows[first:]:
-        if row["op"] == "delete" and row["path"].lower().endswith(MARKDOWN):
-            fresh[row["path"]].append(row)
+        path = row["path"]
+        if row["op"] != "delete" or not path.lower().endswith(MARKDOWN):
+            continue
+        if "at" not in row or draft.memories_in(path)[0]["format"] == "workspace":
+            fresh[path].append(row)
+    if not fresh:
+        return
     rows = _DraftRows(draft)
     going = sorted(path for path in fresh if rows.is_whole(path) or _is_left_hollow(draft, path, rows))
     if not going:
@@ -393,8 +398,7 @@ def finish_pages(draft: Draft, first: int) -> None:
 
 def _is_left_hollow(draft: Draft, path: str, rows: _DraftRows) -> bool:
     """Whether nothing but front matter, headings and signs is left of a page."""
-    memories = draft.memories_in(path)
-    if memories[0]["format"] != "workspace" or not _KEPT_EMPTY.isdisjoint(row["kind"] for row in memories):
+    if not _KEPT_EMPTY.isdisjoint(row["kind"] for row in draft.memories_in(path)):
         return False
     left = plain_lines(spliced(draft.text(path), rows.splices(path)))
     front = front_matter.split(left)

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.base.params import AsOf, Moment, check_choice, describe, record_as_of
+from memkit.base.params import AsOf, Moment, check_choice, describe
 from memkit.base.progress import bar
 from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.display.views import IN_WORDS, names_in
@@ -243,7 +243,7 @@ def audit(
     rows = [{"audit": name, **_summary(name, table, questions)} for name, table in tables.items()]
     for row in rows:
         row["to_do"] = _to_do(row["audit"], tables[row["audit"]], questions) if row["count"] else ""
-    table = record_as_of(describe(pa.Table.from_pylist(rows), memkit="audit", **revision_of(search)), questions.moment)
+    table = describe(pa.Table.from_pylist(rows), memkit="audit", as_of=questions.moment, **revision_of(search))
     return Audit(table, tables)
 
 
@@ -264,9 +264,8 @@ def _add_table(name: str, table: pa.Table, questions: AuditQuestions) -> pa.Tabl
     search = questions.search
     columns = ["memory_id", *(["by_id"] if "by_id" in table.column_names else [])]
     text_names = names_in(table, search.corpus_.memories, *columns)
-    described = record_as_of(
-        describe(table, memkit=f"audit_{name}", shown=text_names, **revision_of(search)), questions.moment
-    )
+    about = {"shown": text_names, "as_of": questions.moment} | revision_of(search)
+    described = describe(table, memkit=f"audit_{name}", **about)
     search.corpus_.add_table(f"audit_{name}", described)
     return described
 

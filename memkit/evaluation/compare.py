@@ -14,7 +14,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.base.params import Moment, check_choice, check_value, describe, record_as_of
+from memkit.base.params import Moment, check_choice, check_value, describe
 from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.errors import MemkitError, ParameterError, count_of
 from memkit.evaluation.evaluation import (
@@ -257,7 +257,7 @@ def compare(
     ranks = _ranks(both[0], both[1], asked, k)
     shifts = pa.Table.from_pandas(ranks.drop(columns="first"), preserve_index=False)
     revisions = {"of_a": revision_of(a), "of_b": revision_of(b)} if revision_of(a) != revision_of(b) else revision_of(a)
-    details = record_as_of(describe(details, memkit="compare", note=known_item_note(asked), **revisions), moment)
+    details = describe(details, memkit="compare", note=known_item_note(asked), as_of=moment, **revisions)
     notes = tuple(dict.fromkeys([*differing_notes(a, b), *idle_notes_of(a), *idle_notes_of(b)]))
     return Comparison(
         details=details,

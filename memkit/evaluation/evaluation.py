@@ -27,7 +27,6 @@ from memkit.base.params import (
     hint_of,
     listed,
     param,
-    record_as_of,
 )
 from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.errors import ParameterError, did_you_mean, some_of
@@ -457,10 +456,10 @@ def evaluate(
     per_query = describe(per_query, memkit="per_query")
     idle = tuple(idle_notes_of(task.search))
     note = " ".join(filter(None, [known_item_note(checked.queries), *idle]))
-    about = {"note": note} | revision_of(task.search)
+    about = {"note": note, "as_of": checked.moment} | revision_of(task.search)
     table = describe(pa.Table.from_pylist(rows, schema=_TABLE), memkit="evaluate", **about)
     lost = _stages(answers, checked, wanted, task.depth) if stages else STAGES.empty_table()
-    return Evaluation(table=record_as_of(table, checked.moment), per_query=per_query, hits=hits, stages=lost, idle=idle)
+    return Evaluation(table=table, per_query=per_query, hits=hits, stages=lost, idle=idle)
 
 
 def _stages(answers: Pools | Run, task: CheckedTask, metrics: Sequence[Metric], depth: int) -> pa.Table:

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from memkit.base.duck import connect
-from memkit.base.params import Moment, check_fitted, check_value, describe, record_as_of
+from memkit.base.params import Moment, check_fitted, check_value, describe
 from memkit.display.sheet import ROWS, Sheet
 from memkit.errors import ParameterError, count_of, did_you_mean
 from memkit.evaluation.evaluation import CheckedTask, deepest, nullable, over_task, task_of
@@ -261,13 +261,13 @@ def swept(pools: Pools, task: CheckedTask, points: Grid, measure: Measure, where
     scores, with_hits = _scores(pools, task, measure._replace(depth=depth), settings, where, fits)
     values = {metric.name: scores[number] for number, metric in enumerate(metrics)}
     note = " ".join(filter(None, [known_item_note(task.queries), *idle.values(), _of_fits(fits)]))
-    about = {"note": note} | revision_of(pools.search)
+    about = {"note": note, "as_of": task.moment} | revision_of(pools.search)
     table = describe(_table(settings, points.names, values, with_hits, task), **about)
     names = [metric.name for metric in metrics]
     weights = {f"{arm}_weight": weight for arm, weight in pools.needs(at_query(settings[default]))[1].items()}
     automatic = {name: weights.get(name, 0.0) for name in WEIGHTS if settings[default].get(name, 0.0) is None}
     return Sweep(
-        table=record_as_of(table, task.moment),
+        table=table,
         settings=settings,
         default=default,
         queries=task.queries,

@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.base.parallel import results, workers
-from memkit.base.params import describe, record_as_of, zone_of
+from memkit.base.params import describe, zone_of
 from memkit.base.plugins import FOLDERS
 from memkit.base.progress import bar
 from memkit.formats.disk.files import (
@@ -585,5 +585,5 @@ def _finish(result: Reading, surveyed: Tables, formats: tuple[Format, ...]) -> T
     is_sorted = pc.all(pc.equal(order, pa.array(np.arange(len(order), dtype=np.uint64)))).as_py()
     problems = problems if is_sorted else problems.take(order)  # there may be millions: copy only if needed
     problems = by_folder(problems)
-    tables["problems"] = problems if as_of is None else record_as_of(problems, as_of)
+    tables["problems"] = problems if as_of is None else describe(problems, as_of=as_of)
     return {name: table for name, table in tables.items() if not name.startswith("_")}

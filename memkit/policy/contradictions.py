@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.base.params import AsOf, Moment, describe, record_as_of
+from memkit.base.params import AsOf, Moment, describe
 from memkit.display.views import names_in
 from memkit.policy.dedup.near import lexical_pairs, word_sets
 from memkit.schemas import REPLACED, TIMESTAMP, Ints, Mask, kinds_where, result_schema
@@ -116,7 +116,7 @@ def contradictions(corpus: Any, as_of: AsOf = None) -> pa.Table:
     )
     table = pa.Table.from_pylist(listed, schema=_TABLE)
     shown = names_in(table, corpus.memories, "memory_id", "by_id")
-    return record_as_of(describe(table, memkit="audit_contradictions", shown=shown), moment)
+    return describe(table, memkit="audit_contradictions", shown=shown, as_of=moment)
 
 
 def _compared(memories: pa.Table, moment: Moment) -> pa.Table:

@@ -24,7 +24,6 @@ from memkit.base.params import (
     describe,
     estimator,
     param,
-    record_as_of,
 )
 from memkit.decay import Decay
 from memkit.display.views import names_in
@@ -399,7 +398,7 @@ def forecast(
     if not judged:
         raise ParameterError("forecast: 'days' must name at least one day. Got none.")
     counted = rows_of(_FORECAST_SQL, {"least": min_factor}, judged=pa.concat_tables(judged))
-    return record_as_of(describe(counted, memkit="forecast"), start)
+    return describe(counted, memkit="forecast", as_of=start)
 
 
 def _on_day(table: pa.Table, steps: Pipeline, decay: Decay, start: Moment, day: int) -> pa.Table:

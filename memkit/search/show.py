@@ -311,13 +311,12 @@ def _described(table: pa.Table, question: Question, **facts: Any) -> pa.Table:
     uses_defaults = has_vectors and leaves_weights(question.settings) and index.stored is None
     weights = "those of the default encoder: none are stored for this one" if uses_defaults else None
     facts |= revision_of(index.memories)
-    moment = question.moment.isoformat()
     facts |= {
         "read_as": question.read_as or None,
         "weights": weights,
         "conversations": None if index.turns is None else index.conversations,
     }
-    return describe(table, arms=question.weights, encoder=encoder, **facts, as_of=moment)
+    return describe(table, arms=question.weights, encoder=encoder, **facts, as_of=question.moment)
 
 
 _MOST_NAMED = 40

@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.base.duck import as_arrow, interruptible, laid_out, literal, rows_of, session
-from memkit.base.params import AsOf, Estimator, Moment, check_column, describe, record_as_of, revision_of
+from memkit.base.params import AsOf, Estimator, Moment, check_column, describe, revision_of
 from memkit.errors import ParameterError
 from memkit.formats.spelling import time_of
 from memkit.schemas import KINDS, TIMESTAMP, ends_of, kinds_where
@@ -312,8 +312,8 @@ class Annotator(Estimator):
                 con.register(name, relation)
             columns = run(con, laid_out(self._statement(matches.keys())), tuple(self.adds), moment)
         result, note = annotate(source, columns, self.adds), self._note(source, rows)
-        facts = {"memkit": "policy", "policy": type(self).__name__, "note": note, **revision_of(source)}
-        return record_as_of(describe(result, **facts), moment)
+        facts = {"policy": type(self).__name__, "note": note, **revision_of(source)}
+        return describe(result, memkit="policy", as_of=moment, **facts)
 
     def sql(self, as_of: AsOf = None) -> str:
         """The statement that runs over the relations in `relations`; its moments are ``$as_of``, which ages are

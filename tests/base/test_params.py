@@ -23,7 +23,6 @@ from memkit.base.params import (
     describe,
     estimator,
     param,
-    record_as_of,
 )
 from memkit.errors import MemkitError, ParameterError
 from memkit.search.retriever import Retriever
@@ -182,7 +181,7 @@ def test_none_is_now() -> None:
 
 
 def test_the_moment_is_kept_with_the_table() -> None:
-    table = record_as_of(pa.table({"a": [1]}).replace_schema_metadata({"k": "v"}), NOON)
+    table = describe(pa.table({"a": [1]}).replace_schema_metadata({"k": "v"}), as_of=NOON)
     assert table.schema.metadata == {b"k": b"v", b"as_of": b"2026-03-01T12:00:00+00:00"}
 
 
