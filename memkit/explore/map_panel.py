@@ -38,7 +38,6 @@ from memkit.extend.showing import Picture, check_fitted, mask, names_of
 from memkit.extend.writing import AsOf
 from memkit.schemas import Ints, Mask
 from memkit.search.steps.scope import memories_where
-from memkit.text.secrets import Mask as Hidden
 
 if TYPE_CHECKING:
     from memkit.explore.scatter import Points
@@ -367,7 +366,7 @@ class MapPanel(Panel):
             return
         last = max(0, len(self.answer.order) - 1) // _PAGE * _PAGE
         self._first_row = min(last, max(0, self._shown_from() + (_PAGE if action == "next" else -_PAGE)))
-        self._cached_mask = (None, Hidden())  # it knows the secrets of another page
+        self._made.pop("mask", None)  # it knows the secrets of another page
 
     def _pick(self, row: str) -> None:
         kind, _, name = row.partition(":")

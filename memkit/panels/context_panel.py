@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from memkit.base.params import AsOf, Param
 from memkit.context import Context, ContextBuilder, Gathered
@@ -67,7 +67,6 @@ class ContextPanel(Panel):
         self.corpus = corpus
         self.builder = (ContextBuilder() if builder is None else builder).fit(corpus)
         self._gathered: dict[str, Gathered] = {}
-        self._cached_more: tuple[Any, str] = (None, "")
         values = {name: getattr(self.builder, name) for name in self.declared}
         query_values = {"query": message, "user_id": user_id, "as_of": moment_of(as_of)}
         super().__init__(values, query_values, session, corpus, self.builder, self.builder.retriever)
@@ -81,7 +80,6 @@ class ContextPanel(Panel):
         self.corpus = corpus
         self.builder.fit(corpus)
         self._gathered.clear()
-        self._cached_more = None, ""
 
     def _build(self, state: State, **changes: int) -> Context:
         return ContextBuilder(**{**state[self.section], **changes}).within(self._gather(state))
@@ -140,13 +138,15 @@ class ContextPanel(Panel):
 
     def _larger_budgets(self, answer: Context) -> str:
         """The lines that a larger budget adds; while a slider moves, the last such table."""
-        if self._cached_more[0] is not answer and not self.session.is_moving:
+
+        def made() -> str:
             rows = [
                 (f"{name.replace('_', ' ')} + {_MORE}", "; ".join(lines) or "nothing more")
                 for name, lines in self.next_in().items()
             ]
-            self._cached_more = (answer, rows_html((f"with {_MORE} characters more", "comes in"), rows))
-        return self._cached_more[1]
+            return rows_html((f"with {_MORE} characters more", "comes in"), rows)
+
+        return self._settled("more", answer, made)
 
     def _block(self, answer: Context, block: str, limit: int) -> str:
         """The lines of a block, the budget, and the lines left out with the rule that left them out."""

@@ -93,7 +93,6 @@ class DecayPanel(Panel):
         self.search, moment = search, Moment.from_as_of(as_of)
         self._labelled = None
         self._judged: tuple[Any, pa.Table] | None = None  # the last table, by what its ages and notes rest upon
-        self._cached_elsewhere: tuple[Any, str] = (None, "")
         task = None if queries is None else Task(None, queries, qrels, as_of=moment, unjudged="apart").read()
         if task is not None and task.qrels["valid_to"].null_count < task.qrels.num_rows:
             self._labelled = task, task.pools(search, None)
@@ -212,9 +211,7 @@ class DecayPanel(Panel):
     def _elsewhere(self) -> str:
         """A sentence where the policy's own decay_kinds and those of a search let different memories decay."""
         memories = self.search.corpus_.memories
-        if self._cached_elsewhere[0] is not memories:
-            self._cached_elsewhere = memories, paragraph(kinds_note(memories))
-        return self._cached_elsewhere[1]
+        return self._once("elsewhere", memories, lambda: paragraph(kinds_note(memories)))
 
     def _exempt(self, answer: DecayAnswer) -> str:
         """A sentence on the memories whose factor stays 1, by their kind or importance."""

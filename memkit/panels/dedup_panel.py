@@ -84,7 +84,6 @@ class DedupPanel(Panel):
         self._labels: list[dict[str, Any]] = []
         self._chosen: frozenset[str] | None = None
         self._shows_blocked = False
-        self._clusters: tuple[Any, str] = (None, "")
         if judged is not None:
             known = labelled_pairs(as_arrow_table(judged, "labels"))
             self._labels = known.select(_LABELS.names).cast(_LABELS).to_pylist()
@@ -102,7 +101,7 @@ class DedupPanel(Panel):
 
     def _set_corpus(self, corpus: Corpus) -> None:
         self.dedup.fit(corpus)
-        self._texts, self._clusters = self._texts_by_id(), (None, "")
+        self._texts = self._texts_by_id()
 
     @property
     def declared(self) -> Mapping[str, Param]:
@@ -250,8 +249,8 @@ class DedupPanel(Panel):
         near = self.nearest()
         judged = paragraph("No pairs were found." if not self._pairs.num_rows else "Every pair is judged.")
         first = self._side_by_side(near[0]) if near else judged
-        parts = [first, self._next_pairs(near), paragraph(self._blocked()), self._clustered(answer)]
-        return "".join(parts) + _plain(answer)
+        clusters = self._settled("clusters", answer, self._clustered)
+        return first + self._next_pairs(near) + paragraph(self._blocked()) + clusters + _plain(answer)
 
     def _side_by_side(self, pair: dict[str, Any]) -> str:
         flags = _conflicts_of(pair)
@@ -276,27 +275,25 @@ class DedupPanel(Panel):
         heads = ("similarity", "kind", *["conflict"] * self._shows_blocked, "one (Enter: judge)", "other")
         return rows_html(heads, rows, picks) if rows else ""
 
-    def _clustered(self, answer: pa.Table) -> str:
-        """The clusters at the thresholds, the surviving memory first; while a slider moves, the last such table."""
-        if self._clusters[0] is not answer and not self.session.is_moving:
-            rows_by_cluster = self._configured(self.session.state).transform(self.dedup.nodes_.rows)
-            clustered = rows_by_cluster.filter(pc.is_valid(rows_by_cluster["cluster"])).sort_by(
-                [("cluster", "ascending"), ("keep", "descending"), ("memory_id", "ascending")]
-            )
-            rows: list[tuple[str, ...]] = []
-            numbers: dict[str, int] = {}
-            for row in clustered.slice(0, 3 * _CLUSTERS).to_pylist():
-                number = numbers.setdefault(row["cluster"], len(numbers) + 1)
-                similarity = "" if row["keep"] else f"{row['similarity'] or 0:.3f}"
-                text = row["text"] or row["memory_id"]
-                place = f"{row['path']}:{row['line_start']}" if row["line_start"] else row["path"] or row["memory_id"]
-                rows.append((f"{number}", "stays" if row["keep"] else "goes", similarity, place, text))
-            rule = self.session.state[self.section]["survivor"]
-            head = ("cluster", "what", "similarity", "where", f"memory (the {rule.replace('_', ' ')} stays)")
-            n_more = clustered.num_rows - len(rows)
-            foot = paragraph(f"{n_more:,} more memories in clusters" if n_more > 0 else "")
-            self._clusters = (answer, rows_html(head, rows) + foot if rows else paragraph("No clusters."))
-        return self._clusters[1]
+    def _clustered(self) -> str:
+        """The clusters at the thresholds, the surviving memory first."""
+        rows_by_cluster = self._configured(self.session.state).transform(self.dedup.nodes_.rows)
+        clustered = rows_by_cluster.filter(pc.is_valid(rows_by_cluster["cluster"])).sort_by(
+            [("cluster", "ascending"), ("keep", "descending"), ("memory_id", "ascending")]
+        )
+        rows: list[tuple[str, ...]] = []
+        numbers: dict[str, int] = {}
+        for row in clustered.slice(0, 3 * _CLUSTERS).to_pylist():
+            number = numbers.setdefault(row["cluster"], len(numbers) + 1)
+            similarity = "" if row["keep"] else f"{row['similarity'] or 0:.3f}"
+            text = row["text"] or row["memory_id"]
+            place = f"{row['path']}:{row['line_start']}" if row["line_start"] else row["path"] or row["memory_id"]
+            rows.append((f"{number}", "stays" if row["keep"] else "goes", similarity, place, text))
+        rule = self.session.state[self.section]["survivor"]
+        head = ("cluster", "what", "similarity", "where", f"memory (the {rule.replace('_', ' ')} stays)")
+        n_more = clustered.num_rows - len(rows)
+        foot = paragraph(f"{n_more:,} more memories in clusters" if n_more > 0 else "")
+        return rows_html(head, rows) + foot if rows else paragraph("No clusters.")
 
 
 def _counts(report: pa.Table) -> dict[str, int]:

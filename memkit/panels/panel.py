@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -32,6 +32,8 @@ from memkit.text.secrets import Mask
 if TYPE_CHECKING:
     from memkit.plot.marks import Picture
     from memkit.search.retriever import Retriever
+
+T = TypeVar("T")
 
 
 @estimator
@@ -267,10 +269,7 @@ class Panel(Displayed):
         self._initial = self.session.state
         self.rests_on = ""  # what is said of the labels behind verdicts
         self.moved = ""  # what is said of a folder that was read again
-        self._cached_answer: tuple[Any, Any] = (None, None)
-        self._cached_picture: tuple[Any, Picture | None] = (None, None)
-        self._cached_mask: tuple[Any, Mask] = (None, Mask())
-        self._learned = set[str]()  # what the mask knows of the values
+        self._made: dict[str, tuple[Any, Any]] = {}
         self._check(self.session.state)
 
     # What each panel says for itself.
@@ -345,7 +344,7 @@ class Panel(Displayed):
             return
         self.session.read_again(getattr(self, "corpus", None), corpus)
         self._set_corpus(corpus)
-        self._cached_answer, self._cached_picture = (None, None), (None, None)
+        self._made.clear()
         self.session.renew(corpus)
         self._check(self.session.state)
         self.session.notify()
@@ -411,17 +410,27 @@ class Panel(Displayed):
     def _section_of(self, name: str) -> str:
         return QUERY if name in self.query_names else self.section
 
-    def _check(self, state: State) -> None:
+    def _check(self, state: State) -> Any:
         """Compute the answer of a state before it is entered, so that an error leaves the old state."""
-        key = self._cache_key(state)
-        if self._cached_answer[0] != key:
-            self._cached_answer = (key, self._answer(state))
+        return self._once("answer", self._cache_key(state), lambda: self._answer(state))
+
+    def _once(self, what: str, of: Any, make: Callable[[], T]) -> T:
+        """What was made last under this name, and made anew where it is of other values or of another object."""
+        known = self._made.get(what)
+        # Values are equal where they are the same; two answers are compared as objects, since a table may be long.
+        if known is None or not (known[0] is of or (isinstance(of, (str, tuple)) and known[0] == of)):
+            known = self._made[what] = (of, make())
+        made: T = known[1]
+        return made
+
+    def _settled(self, what: str, of: Any, make: Callable[[], str]) -> str:
+        """`_once` for HTML that is slow to make: while a slider moves, the last one."""
+        return str(self._made.get(what, ("", ""))[1]) if self.session.is_moving else self._once(what, of, make)
 
     @property
     def answer(self) -> Any:
         """The answer at the current values."""
-        self._check(self.session.state)
-        return self._cached_answer[1]
+        return self._check(self.session.state)
 
     @property
     def result(self) -> pa.Table:
@@ -456,11 +465,7 @@ class Panel(Displayed):
     def marks(self) -> Picture:
         """The picture as data: what the page, `picture` and `export` draw."""
         answer = self.answer
-        drawn_answer, picture = self._cached_picture
-        if drawn_answer is not answer or picture is None:
-            picture = self._picture(answer)
-            self._cached_picture = (answer, picture)
-        return picture
+        return self._once("picture", answer, lambda: self._picture(answer))
 
     @property
     def picture(self) -> bytes:
@@ -572,12 +577,11 @@ class Panel(Displayed):
     def hide(self) -> Mask:
         """The mask for all texts that are shown: it knows the secrets of the table and of the query."""
         answer = self.answer
-        if self._cached_mask[0] is not answer:
-            self._cached_mask, self._learned = (answer, Mask(self._read(answer))), set()
-        for value in {*filter(lambda value: isinstance(value, str), self.values.values())} - self._learned:
-            self._cached_mask[1].learn(value)
-            self._learned.add(value)
-        return self._cached_mask[1]
+        mask, learned = self._once("mask", answer, lambda: (Mask(self._read(answer)), set[str]()))
+        for value in {*filter(lambda value: isinstance(value, str), self.values.values())} - learned:
+            mask.learn(value)
+            learned.add(value)
+        return mask
 
     def _read(self, answer: Any) -> Iterator[str]:
         """The texts that may be shown of an answer."""

@@ -153,7 +153,6 @@ class SearchPanel(Panel):
         self._refits = Refits(search, self._fit_changed)
         self._questions = list[tuple[Retriever, Question]]()
         self._explanations: list[tuple[str, str]] = []
-        self._pinned_ids: tuple[str, list[str]] = ("", [])
         self.against = None
         if queries is not None:
             self.against = PinnedComparison(self._refits.get, queries, qrels, Moment.from_as_of(as_of), where)
@@ -173,7 +172,6 @@ class SearchPanel(Panel):
         self._refits.forget()
         self._fit = self.search
         self._questions.clear()
-        self._pinned_ids = "", []
         if self.against is not None:
             self.against.ask_again()
 
@@ -417,9 +415,8 @@ class SearchPanel(Panel):
             return ""
         state = self.session.state
         key = repr((dict(state[QUERY]), dict(state[PINNED])))
-        if self._pinned_ids[0] != key:
-            self._pinned_ids = (key, hits_table(answer.pinned)["memory_id"].to_pylist())
-        before = self._pinned_ids[1]
+        pinned = answer.pinned
+        before: list[str] = self._once("pinned", key, lambda: hits_table(pinned)["memory_id"].to_pylist())
         now: list[str] = answer.table["memory_id"].to_pylist()
         return flow(before, now, self._titles([*before, *now]))
 

@@ -138,7 +138,6 @@ class TablePanel(Panel):
         self._filled = filled or list(range(len(self._names)))
         self._position = _free_name(self._names)
         self._orders: OrderedDict[str, Ints] = OrderedDict()
-        self._histogram = ("", _nothing("", ""))
         self._open: int | None = None
         values = {name: declared.default for name, declared in self.declared.items()}
         for name, value in (("filter", filter), ("sort", sort), ("descending", descending)):
@@ -346,9 +345,8 @@ class TablePanel(Panel):
     def _picture(self, answer: ShownRows) -> Picture:
         values = self.session.state[_SECTION]
         key = repr((values["column"], self._filter_sql(values["filter"])))
-        if self._histogram[0] != key:
-            self._histogram = (key, self._histogram_of(values["column"], self._matching(values["filter"])))
-        return self._histogram[1]
+        name, matching = values["column"], values["filter"]
+        return self._once("histogram", key, lambda: self._histogram_of(name, self._matching(matching)))
 
     def _histogram_of(self, name: str | None, rows: Ints) -> Picture:
         if name is None:
