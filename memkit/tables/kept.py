@@ -198,8 +198,8 @@ def _without_ctime(stats: Mapping[str, Stat | None]) -> set[str]:
 def _stamp() -> str:
     """What tells this memkit from another: its version, and its files, which change in a checkout."""
     package = Path(__file__).parents[1]
-    walked = ((os.lstat(f"{folder}/{name}"), name) for folder, _, names in os.walk(package) for name in names)
-    files = sorted((name, seen.st_size, seen.st_mtime_ns) for seen, name in walked if name.endswith(".py"))
+    walked = (Path(folder, name) for folder, _, names in os.walk(package) for name in names if name.endswith(".py"))
+    files = sorted((path.name, (seen := path.stat()).st_size, seen.st_mtime_ns) for path in walked)
     return digest(repr(((package / "__init__.py").read_bytes(), files)))
 
 
