@@ -114,7 +114,7 @@ def bare_hits(question: Question) -> tuple[pa.Table, str]:
         "score": pa.array(shown.score),
         "alike": _collapsed(question, ranked, shown)["alike"],
     }
-    return pa.table(columns), "" if len(shown.rank) else _note(question, ranked, _empty_note(question, ranked))
+    return pa.table(columns), "" if len(shown.rank) else _note(question, ranked, _empty_note(question, ranked, shown))
 
 
 def hits_table(question: Question, added: Sequence[str] = ()) -> pa.Table:
@@ -136,7 +136,7 @@ def hits_table(question: Question, added: Sequence[str] = ()) -> pa.Table:
     columns["replaces"] = _by_hit(columns["memory_id"], replaced)
     table = _table(columns, HITS, len(shown.rank))
     table = with_memories(table, question.index.memories, added, "Retriever.search")
-    note = _note(question, ranked, _empty_note(question, ranked))
+    note = _note(question, ranked, _empty_note(question, ranked, shown))
     # A memory that is the query is no question.
     likely = None if question.queries.without else answerability(ranked, question.settings, len(question.queries))
     by_query = None if likely is None else dict(zip(question.queries.ids, likely.tolist(), strict=True))
@@ -347,10 +347,10 @@ def _names(question: Question, candidates: Candidates, most: int = _MOST_NAMED) 
     return {"queries": texts, "memories": dict(index.names[row] for row in memory)}
 
 
-def _empty_note(question: Question, ranked: Ranked) -> str:
+def _empty_note(question: Question, ranked: Ranked, shown: Ranked) -> str:
     """Why the queries without a hit have none, a sentence for each reason; empty if each has one."""
     queries, allowed = question.queries, question.scope.allowed
-    hits = np.bincount(ranked.candidates.query[ranked.alive], minlength=len(queries))
+    hits = np.bincount(shown.candidates.query, minlength=len(queries))
     candidates = np.bincount(ranked.candidates.query, minlength=len(queries))
     reasons: dict[str, list[str]] = {}
     for query in np.flatnonzero(hits == 0):
@@ -452,16 +452,14 @@ def explained(question: Question, memory_id: str) -> str:
     beside = [step.beside(look) for step in reversed(STEPS.telling["beside"])]
     if not is_candidate:
         left_out = next((word for word, mask in reversed(question.scope.reasons()) if mask[memory]), OUTSIDE)
-        return _joined(f"'{memory_id}' is not returned: {STEPS.drops[left_out](look)}.", *beside, _doubt(question))
+        said = f"'{memory_id}' is not returned: {STEPS.drops[left_out](look)}."
+        return " ".join(filter(None, (said, *beside, _doubt(question))))
     is_hit = row["disposition"] == "returned"
     verdict = f"is hit {row['rank']}" if is_hit else "is not returned"
     reason = "" if is_hit else f", {STEPS.drops[row['disposition']](look)}"
     advice = "" if is_hit else _advice(look)
-    return _joined(f"'{memory_id}' {verdict}: {_score(look)}{reason}.", *beside, advice, _doubt(question))
-
-
-def _joined(*sentences: str) -> str:
-    return " ".join(filter(None, sentences))
+    said = f"'{memory_id}' {verdict}: {_score(look)}{reason}."
+    return " ".join(filter(None, (said, *beside, advice, _doubt(question))))
 
 
 def _score(look: Look) -> str:

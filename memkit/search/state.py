@@ -507,12 +507,6 @@ class Ranked:
         names = ("score", "rank", "under", "disposition")
         return Ranked(self.candidates.followed_by(other.candidates), joined("norm"), columns, *map(joined, names))
 
-    @property
-    def alive(self) -> Mask:
-        """Rows that no step has dropped."""
-        rows: Mask = self.disposition == 0
-        return rows
-
     def returned(self) -> Ranked:
-        """The hits alone."""
-        return self.take(np.flatnonzero(self.alive))
+        """The hits alone, which no step has dropped."""
+        return self.take(np.flatnonzero(self.disposition == 0))
