@@ -150,11 +150,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 TEN_SECONDS = {
-    *("test_growth", "test_style", "test_lab", "test_pages", "test_panels", "test_search_buckets"),
-    *("test_search_refit", "test_search_store", "test_search_threads", "test_tables_lake_writers"),
-    *("test_tables_lake_hostile", "test_tables_sandbox", "test_tables_kept", "test_formats_refresh"),
-    *("test_index_engine", "test_planted", "test_cli_run", "test_stores", "test_parallel", "test_readme"),
-    *("test_export", "test_formats_hostile", "test_formats_properties"),
+    *("test_growth", "test_style", "test_lab", "test_pages", "test_panels", "test_page_widgets", "test_search_buckets"),
+    *("test_search_refit", "test_search_store", "test_tables_lake_writers", "test_tables_lake_hostile"),
+    *("test_tables_sandbox", "test_tables_kept", "test_formats_refresh", "test_formats_hostile", "test_planted"),
+    *("test_sweep", "test_cli_run", "test_stores", "test_parallel", "test_readme", "test_export", "test_server"),
 }
 """Files that take ten seconds or more: a worker takes a file at once, so these come before all, and the short last."""
 
