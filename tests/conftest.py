@@ -22,6 +22,7 @@ from hypothesis import HealthCheck, settings
 for library in ("OPENBLAS", "OMP"):
     os.environ.setdefault(f"{library}_NUM_THREADS", "1")
 
+import memkit as mk  # noqa: E402
 from memkit.base import duck  # noqa: E402  # it imports NumPy
 
 TESTS = Path(__file__).parent
@@ -82,6 +83,12 @@ def script() -> Callable[[str], ModuleType]:
         return module
 
     return load
+
+
+@pytest.fixture(scope="session")
+def sample() -> mk.Corpus:
+    """The sample that ships, read once; for tests that leave it as it is."""
+    return mk.read(mk.sample_data())
 
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)

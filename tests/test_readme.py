@@ -136,8 +136,8 @@ def test_every_command_is_listed() -> None:
     assert named == set(re.findall(r"`(?:memkit )?([a-z]+(?:-[a-z]+)?)[ `]", section))
 
 
-def test_every_format_and_preset_is_named() -> None:
-    formats = set(mk.read(mk.sample_data()).memories["format"].to_pylist())
+def test_every_format_and_preset_is_named(sample: mk.Corpus) -> None:
+    formats = set(sample.memories["format"].to_pylist())
     fusion = (ROOT / "notebooks" / "10_fusion.ipynb").read_text(encoding="utf-8")
     assert formats <= set(re.findall(r"`(\w+)`", README))
     assert set(mk.presets.RETRIEVER) <= set(re.findall(r"`(\w+)`", fusion))

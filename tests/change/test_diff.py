@@ -27,10 +27,9 @@ def changes(difference: object) -> list[tuple[str, str | None, str]]:
 
 
 @pytest.mark.quick
-def test_a_corpus_does_not_differ_from_itself() -> None:
-    corpus = mk.read(mk.sample_data())
-    assert len(mk.diff(corpus, corpus)) == 0
-    assert mk.diff(corpus, corpus).diff() == ""
+def test_a_corpus_does_not_differ_from_itself(sample: mk.Corpus) -> None:
+    assert len(mk.diff(sample, sample)) == 0
+    assert mk.diff(sample, sample).diff() == ""
 
 
 @pytest.mark.quick

@@ -12,7 +12,7 @@ import pytest
 import memkit as mk
 from memkit.base.dates import dated
 from memkit.formats.registry import FORMATS
-from memkit.tables.samples import sample_data, write_files
+from memkit.tables.samples import write_files
 
 
 def utc(text: str) -> datetime:
@@ -24,14 +24,13 @@ DOCUMENTED = [format for format in FORMATS if format.layout is None]  # the layo
 
 @pytest.mark.quick
 @pytest.mark.parametrize("format", DOCUMENTED, ids=lambda format: format.name)
-def test_the_sample_has_each_kind_and_table_of_each_format(format: Any) -> None:
-    corpus = mk.read(sample_data())
-    kinds = {row["kind"] for row in corpus.memories.to_pylist() if row["format"] == format.name}
+def test_the_sample_has_each_kind_and_table_of_each_format(format: Any, sample: mk.Corpus) -> None:
+    kinds = {row["kind"] for row in sample.memories.to_pylist() if row["format"] == format.name}
     assert kinds == set(format.kinds) - {
         "quarantined",
         "dream",
     }  # nothing in the sample is of an unknown version, or dreamt
-    assert all(corpus.tables[name].num_rows for name in format.tables)
+    assert all(sample.tables[name].num_rows for name in format.tables)
 
 
 MIXED = {

@@ -105,8 +105,8 @@ def test_without_git_it_is_one_error(tmp_path: Path, monkeypatch: pytest.MonkeyP
         mk.read(tmp_path, dates="git")
 
 
-def test_every_date_of_the_sample_says_where_it_is_from() -> None:
-    for row in mk.read(mk.sample_data()).memories.to_pylist():
+def test_every_date_of_the_sample_says_where_it_is_from(sample: mk.Corpus) -> None:
+    for row in sample.memories.to_pylist():
         assert (row["date_source"] is None) == (row["created_at"] is None and row["updated_at"] is None)
         assert row["date_source"] in (None, "own", "name", "heading")
         assert row["format"] == "workspace" or row["date_source"] in (None, "own")

@@ -13,8 +13,8 @@ NOW = "2026-03-01"
 
 
 @pytest.fixture(scope="module")
-def sample_search() -> mk.Retriever:
-    return mk.Retriever(encoder=None).fit(mk.read(mk.sample_data()))
+def sample_search(sample: mk.Corpus) -> mk.Retriever:
+    return mk.Retriever(encoder=None).fit(sample)
 
 
 def pairs(*rows: tuple[Any, ...], as_of: str = NOW, **columns: list[Any]) -> list[tuple[str, str, str]]:

@@ -146,10 +146,9 @@ def test_the_document_compares_within_a_user_whatever_the_subject(tmp_path: Path
         assert sum(FACT in text for text in kept) == (2 if case == "users" else 1), case
 
 
-def test_the_sample_has_one_true_duplicate_and_headings_are_none() -> None:
-    corpus = mk.read(mk.sample_data())
+def test_the_sample_has_one_true_duplicate_and_headings_are_none(sample: mk.Corpus) -> None:
     for owner in ("same", "any"):
-        judged = mk.Deduplicator(encoder=None, owner=owner).fit(corpus).transform(corpus)
+        judged = mk.Deduplicator(encoder=None, owner=owner).fit(sample).transform(sample)
         going = judged.filter(pc.invert(judged["keep"])).select(["memory_id", "duplicate_of"]).to_pylist()
         archive = "facts:facts/users/anna/archive.md#ar_00"
         assert going == [{"memory_id": f"{archive}4", "duplicate_of": f"{archive}3"}]

@@ -27,11 +27,6 @@ from memkit.tables.fts import index_text
 from memkit.tables.samples import sample_data, write_files
 
 
-@pytest.fixture(scope="module")
-def sample() -> mk.Corpus:
-    return mk.read(sample_data())
-
-
 @pytest.mark.quick
 def test_every_table_has_its_rows_in_sql(sample: mk.Corpus) -> None:
     for name, table in sample.tables.items():

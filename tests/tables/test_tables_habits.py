@@ -146,9 +146,8 @@ def test_the_list_of_named_queries_spells_parameters_with_their_defaults() -> No
     assert (spelled["expiring"], spelled["by_user"], spelled["near_empty"]) == ("days=31", "user_id=None", "")
 
 
-def test_recent_context_is_the_last_days_newest_first() -> None:
-    corpus = mk.read(mk.sample_data())
-    days = [row[0].isoformat() for row in corpus.named("recent_context", as_of="2026-02-04", days=2).fetchall()]
+def test_recent_context_is_the_last_days_newest_first(sample: mk.Corpus) -> None:
+    days = [row[0].isoformat() for row in sample.named("recent_context", as_of="2026-02-04", days=2).fetchall()]
     assert set(days) == {"2026-02-04", "2026-02-03"}
     assert days == sorted(days, reverse=True)
 

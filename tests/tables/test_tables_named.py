@@ -40,11 +40,6 @@ def test_there_are_at_least_twelve_and_each_says_what_it_answers() -> None:
         assert "order by" in row["sql"].lower(), "an answer must not depend on chance"
 
 
-@pytest.fixture(scope="module")
-def sample() -> mk.Corpus:
-    return mk.read(sample_data())
-
-
 @pytest.mark.quick
 @pytest.mark.parametrize("name", NAMES)
 def test_a_query_has_an_answer_on_the_sample_corpus(name: str, sample: mk.Corpus) -> None:

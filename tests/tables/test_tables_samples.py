@@ -12,17 +12,15 @@ from memkit.tables.samples import find_data, write_files
 
 
 @pytest.mark.quick
-def test_the_sample_corpus_holds_all_five_formats_in_both_languages() -> None:
-    corpus = mk.read(mk.sample_data())
-    assert set(corpus.memories["format"].to_pylist()) == {"index_tree", "workspace", "notes", "records", "facts"}
-    ((russian,),) = corpus.sql("select count(*) from memories where regexp_matches(text, '[а-яё]')").fetchall()
-    assert 0.3 < russian / corpus.memories.num_rows < 0.7
+def test_the_sample_corpus_holds_all_five_formats_in_both_languages(sample: mk.Corpus) -> None:
+    assert set(sample.memories["format"].to_pylist()) == {"index_tree", "workspace", "notes", "records", "facts"}
+    ((russian,),) = sample.sql("select count(*) from memories where regexp_matches(text, '[а-яё]')").fetchall()
+    assert 0.3 < russian / sample.memories.num_rows < 0.7
 
 
 @pytest.mark.quick
-def test_broken_cases_are_read_only_when_they_are_named() -> None:
-    paths = mk.read(mk.sample_data()).memories["path"].to_pylist()
-    assert not [path for path in paths if path.startswith("broken/")]
+def test_broken_cases_are_read_only_when_they_are_named(sample: mk.Corpus) -> None:
+    assert not [path for path in sample.memories["path"].to_pylist() if path.startswith("broken/")]
     assert mk.read(mk.sample_data() / "broken" / "not_uuid4").problems["rule"].to_pylist() == ["not_uuid4"]
 
 

@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 import memkit as mk
 from memkit.errors import ParameterError
 from memkit.schemas import MEMORIES, TABLES
-from memkit.tables.samples import sample_data
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -283,9 +282,8 @@ def test_an_extra_that_is_no_object_is_kept_all_the_same() -> None:
     ]
 
 
-def test_the_memories_of_a_corpus_make_a_corpus() -> None:
-    memories = mk.read(sample_data()).memories
-    again = mk.from_table(memories).memories
+def test_the_memories_of_a_corpus_make_a_corpus(sample: mk.Corpus) -> None:
+    memories, again = sample.memories, mk.from_table(sample.memories).memories
     same = [name for name in memories.column_names if name not in ("format", "extra")]
     assert again.select(same).equals(memories.select(same))
     extras = [json.loads(text) for text in again["extra"].to_pylist()]
