@@ -22,7 +22,7 @@ CEILINGS = {
     ),
     "public names": (64, "what is at the top; the rest is in rooms, as mk.errors and mk.labels"),
     "lines of tests": (
-        62_655,
+        62_643,
         "a package's own checks over what is read, refreshed and kept; with blanks",
     ),
     "longest module": (638, "memkit/text/secrets.py, whose rows are data"),
