@@ -19,6 +19,7 @@ BROKEN: dict[str, tuple[Files, set[str]]] = {
     "attachments": ({".obsidian/app.json": "{}", "a.md": f"{WORD} ![[b.png]] [[c.pdf#page=2]]"}, {"dead_link"}),
     "heads": ({"a.md": f'+++\ntitle = "{WORD}\n+++\nЧай\n'}, {"loose_front_matter"}),
     "dates": ({"a.md": f"---\ncreated: 2026-13-41 25:00 XYZ\n---\n{WORD}\n"}, {"bad_date"}),
+    "times": ({"memory/2026-07-03 25.00.md": f"{WORD}\n\n## 2026-07-03 10.61\n\nчай\n"}, {"bad_date"}),
     "entries": (
         {"a.md": f"[2026-02-31 10:00] {WORD}\n\n[2026-03-01 10:00] б\n\n[2026-03-01 11:00] в\n"},
         {"bad_date"},
@@ -36,8 +37,12 @@ HOSTILE: dict[str, Files] = {
     "empty pages": {"s/" + "я" * 100 + f"{n}.md": "#" for n in range(60)},
     "a manifest": {"manifest.json": "[" * 5000, "saved/manifest.json": '{"version": 7, "memkit": {}}'},
     "attachments": {".obsidian/app.json": "{}", "a.md": "[[" * 3000 + "](" * 3000 + "![[../../etc/passwd]]"},
-    "heads": {"a.md": "+++\n" + "[[a]]\n" * 2000 + "a." * 2000 + "b = 1\n+++\n", "b.md": "---json\n" + "{" * 5000},
+    "heads": {"a.md": "+++\n" + "[[a]]\n" * 2000 + "a." * 2000 + "b = 1\n+++\n", "b.md": "---json\n" + "{" * 5000}
+    | {"c.md": "---toml\n" + "[[a]]\n" * 2000 + "---\n", "d.md": "---yaml\n" + "a: " * 2000 + "\n---\n"},
     "dates": {"a.md": "---\ncreated: " + "1" * 5000 + "\nupdated: 2026-07-01" + " +03:00" * 500 + "\n---\nЧай\n"},
+    "times": {
+        f"memory/2026-07-03 {'9.05 ' * 40}.md": "# 2026-07-03 " + "10:00-" * 3000 + "\n# 2026-07-03" + " МСК" * 3000
+    },
     "entries": {"a.md": "[2026-07-03 10:00" * 2000 + "\n\n" + "[2026-07-03 10:00] [\n\n" * 50},
     "dreams": {"DREAMS.md": "## Light Sleep\n" * 2000},
     "old files": {"archive/" * 40 + "a (1) (1) copy copy.md": "Чай", "a" + " copy" * 40 + ".md": "Чай"},
@@ -54,6 +59,7 @@ HUGE: dict[str, Callable[[int], Files]] = {
     "attachments": lambda n: {".obsidian/app.json": "{}", "b.png": "", "a.md": "[[b.png]] [x](c#d.md)\n" * n},
     "heads": lambda n: {"a.md": "+++\n" + "".join(f'k{k} = "чай"\n' for k in range(n)) + "+++\nЧай\n"},
     "dates": lambda n: {f"{k}.md": "---\ncreated: Wednesday, July 1st 2026, 10:05:00 am\n---\nЧай\n" for k in range(n)},
+    "times": lambda n: {"log.md": "## 2026-07-03 9.05 МСК\n\nчай\n\n" * n},
     "entries": lambda n: {"a.md": "[2026-07-03 10:00 MSK] чай\n\n" * n},
     "dreams": lambda n: {"DREAMS.md": "".join(f"## Light Sleep\nсон {k}\n\n" for k in range(n))},
     "old files": lambda n: {f"{k % 9}{name}.md": "Чай с лимоном" for k in range(n) for name in (k, f"{k} (1)")},
