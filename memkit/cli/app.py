@@ -218,8 +218,7 @@ def search(
     elif as_json:
         arms = list(json.loads((table.schema.metadata or {})[b"arms"]))
         table = table.append_column("arms", pa.array([arms] * table.num_rows, WORDS))
-    chosen = None if columns is None else table.column_names
-    show(table, as_json, chosen, memories=retriever.corpus_.memories)
+    show(table, as_json, None if columns is None else table.column_names, memories=corpus.memories)
 
 
 @app.command()

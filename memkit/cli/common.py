@@ -30,7 +30,7 @@ from memkit.base import imported, names_in_stub
 from memkit.base.duck import printable, rows_of, use_one_thread
 from memkit.base.params import Param, check_choice, describe, hint_of, path_of
 from memkit.base.plugins import check_there
-from memkit.display.notebook import shown
+from memkit.display.notebook import Shown, shown
 from memkit.display.sheet import safe, visible
 from memkit.errors import MemkitError, ParameterError, count_of
 from memkit.formats.faults import SEVERITIES, tally
@@ -60,7 +60,7 @@ def show(
         return
     page = shown(result, rows=rows, columns=columns, hint="--json prints all")
     if memories is not None:
-        page = page.beside(named_in(memories, page.texts()))
+        page = Shown(*page.sheets, hide=named_in(memories, page.texts()))
     print(page.text(out.width, out.is_terminal and not out.no_color))
 
 

@@ -39,8 +39,8 @@ class Shown:
         What hides in all of them what one of them calls a secret.
     """
 
-    def __init__(self, *sheets: Sheet) -> None:
-        self.hide = Mask()
+    def __init__(self, *sheets: Sheet, hide: Mask | None = None) -> None:
+        self.hide = hide or Mask()
         for sheet in sheets:
             self.hide = self.hide | sheet.hide if sheet.hide else self.hide
         self.sheets = tuple(sheet.beside(self.hide) if sheet.hide else sheet for sheet in sheets)
@@ -51,10 +51,6 @@ class Shown:
     def texts(self) -> Iterator[str]:
         """The texts of all cells."""
         return (cell.text for sheet in self.sheets for row in (*sheet.rows, sheet.leads, sheet.titles) for cell in row)
-
-    def beside(self, hide: Mask) -> Shown:
-        """A copy that also hides what `hide` knows."""
-        return Shown(*(sheet.beside(hide) if sheet.hide else sheet for sheet in self.sheets))
 
     def text(self, width: int = 80, colour: bool = False) -> str:
         """Lines of at most `width` cells."""

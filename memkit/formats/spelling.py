@@ -320,8 +320,7 @@ OWNERS = ("userid", "user", "owner")
 IMPORTANCE, CONFIDENCE = ("importance", "importancescore"), ("confidence", "confidencescore")
 MEASURES = {"importance": IMPORTANCE, "confidence": CONFIDENCE, "access_count": ("accesscount",)}
 """The columns for how much a memory counts, how sure it is and how often it was used, and what these are called."""
-_IMPORTANCE_OF = {
-    **IMPORTANCE_WORDS,
+_IMPORTANCE_OF = IMPORTANCE_WORDS | {
     **dict.fromkeys(("высокая", "высокий", "высокое"), "high"),
     **dict.fromkeys(("обычная", "обычный", "средняя", "средний", "среднее"), "normal"),
     **dict.fromkeys(("низкая", "низкий", "низкое"), "low"),

@@ -343,7 +343,7 @@ class Sections:
                 n_bracketed += _BRACKETED.match(line) is not None
         return 0 < n_paragraphs <= 2 * n_bracketed and not self._is_transcript()
 
-    def _no_time(self, written: str, line: int | None = None, memory_id: str | None = None) -> None:
+    def _no_time(self, written: str | None, line: int | None = None, memory_id: str | None = None) -> None:
         where: dict[str, Any] = {"line": line, "memory_id": memory_id or self.first, "advice": ""}  # that is of days
         self.rows.problem(_NO_TIME.code, self.source.path, _NO_TIME.expected, written, **where)
 
@@ -398,7 +398,8 @@ class Sections:
             while over and over[-1][0].level >= heading.level:
                 over.pop()
             above = [upper.text for upper, _, _ in over]
-            upper = heading, self._day_of(heading, above), named_clock(heading.text) or clock_of(heading.text)
+            clock = named_clock(heading.text) or named_clock(self._on_its_day(heading.text)) or clock_of(heading.text)
+            upper = heading, self._day_of(heading, above), clock
             lines = range(begin or heading.line, following.line)
             is_bare = 0 < heading.level < OF_ENTRY and self._is_bare(heading, following.line)
             if is_bare and following.level > heading.level:
@@ -575,13 +576,18 @@ class Sections:
             self.problem(_NO_DAY_ABOVE.code, _NO_DAY_ABOVE.expected, written[1], heading.line, memory_id)
         if 0 < heading.level < OF_ENTRY and clock_of(heading.text) is None:
             opening = _TIMED.match(heading.text) if self.kind in _LOGS else None
-            if unread := opening[0] if opening else unread_clock(heading.text):
-                self._no_time(unread, heading.line, memory_id)
+            unread = unread_clock(heading.text) or unread_clock(self._on_its_day(heading.text))
+            if opening or unread:
+                self._no_time(opening[0] if opening else unread, heading.line, memory_id)
         if section.is_bare and not self.is_hollow:
             self.problem("empty_section", "text below the heading", heading.text, heading.line, memory_id)
         if self.code.unclosed and self.code.unclosed + self.above in section.lines:
             line = self.code.unclosed + self.above
             self.problem(_FENCE.code, _FENCE.expected, "no end", line, memory_id)
+
+    def _on_its_day(self, heading: str) -> str:
+        """A heading of a day's log behind that day, as it may open with a time without colon: 9.30."""
+        return f"{self.dated.written} {heading}" if self.dated and heading[:1].isdigit() and ":" not in heading else ""
 
     def _day_of(self, heading: Heading, above: list[str]) -> datetime | None:
         """The day that a heading names; a page's title from its file's name is none."""
