@@ -545,7 +545,7 @@ def _told_by(stem: str) -> _Name:
     word = _NAMED_LOG.match(stem)
     inner = stem[word.end() :] if word else stem
     match, named = _DATED.match(inner), None
-    day = _moment_in(match[0].replace("_", "-")) if match else None
+    day = whole_moment(match[0].replace("_", "-")) if match else None
     end = match.end() if match and (day or not match[0].isdigit()) else 0  # eight digits that are no day are a number
     if not end and (named := day_in(inner)) and not named.start and not inner[named.end : named.end + 1].isalnum():
         day, end = midnight(named.day), named.end
@@ -559,15 +559,14 @@ def _told_by(stem: str) -> _Name:
 
 def _day_within(stem: str, named: NamedDay | None) -> _Name:
     """What a name tells that is no log's; `named` is its day in words or in a usual form."""
-    if moment := whole_moment(stem):
-        return _Name(moment=moment)
-    if (digits := _TIME_AS_DIGITS.search(stem)) and (moment := _moment_in(digits[0])):
+    digits = _TIME_AS_DIGITS.search(stem)
+    if moment := whole_moment(stem) or (whole_moment(digits[0]) if digits else None):
         return _Name(moment=moment)
     if named:
         clock = _clock_after(stem, named.end)
         return _Name(None, _at(named.day, clock), clock)
     if match := _COMPACT_END.search(stem):
-        day, clock = _moment_in(match["day"]), _clock_after(stem, match.end("day"))
+        day, clock = whole_moment(match["day"]), _clock_after(stem, match.end("day"))
         return _Name(None, day and _at(day, clock), clock)
     week = _WEEK.search(stem)
     try:
@@ -608,11 +607,6 @@ def whole_moment(text: str) -> datetime | None:
 def _at(day: date, clock: _Clock | None) -> datetime:
     """A day with a time after it, else its midnight."""
     return datetime.combine(day, (clock and clock.time) or time())
-
-
-def _moment_in(text: str) -> datetime | None:
-    found = told(text)
-    return found.moment if found else None
 
 
 def midnight(day: date) -> datetime:

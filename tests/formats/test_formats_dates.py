@@ -169,12 +169,9 @@ def test_a_files_name_dates_it_in_each_layout(tmp_path: Path, layout: str) -> No
 
 
 def test_a_time_in_a_name_or_heading_is_read_in_its_zone_or_is_a_row(tmp_path: Path) -> None:
-    unread = ("25.00", "24:00", "10.61", "10.05 CST", "9:05 IST", "T2500")
-    names = [
-        f"memory/{place}2026-07-{day:02} {time}.md" for place in ("", "чай ") for day, time in enumerate(unread, 3)
-    ]
-    names = [name.replace(" T", "T") for name in names]
-    heads = "".join(f"\n## 2026-07-03 {time}\n\nx{number}\n" for number, time in enumerate(unread)).replace(" T", "T")
+    unread = [f"2026-07-03{time}" for time in (" 25.00", " 24:00", " 10.61", " 10.05 CST", " 9:05 IST", "T2500")]
+    names = [f"memory/{place}{name}.md" for place in ("", "чай ") for name in unread]
+    heads = "".join(f"\n## {name}\n\nx{number}\n" for number, name in enumerate(unread))
     read = "\n## 2026-07-03 9.05\n\na\n\n## Итог 3 июля 2026, 9.05 МСК\n\nb\n\n## 2026-07-03 v25.00\n\nc\n"
     read += "\n## Thu, 02 Jul 2026 23:05:00 -0500\n\nd\n\n## 2026-07-03: 1200 заказов\n\ne\n"
     on_day = "\n## 9.30\n\ng\n\n## 9.05 МСК чай\n\nh\n\n## 2.5 часа\n\ni\n\n## 10-12 гостей\n\nj\n\n## 25.00\n\nk\n"
@@ -182,9 +179,8 @@ def test_a_time_in_a_name_or_heading_is_read_in_its_zone_or_is_a_row(tmp_path: P
     logs |= {"memory/2026-07-02.md": on_day, "memory/log.md": read}
     corpus = mk.read(write_files(tmp_path, {**dict.fromkeys(names, "чай\n"), **logs}), timezone="Europe/Moscow")
     rows = [(row["path"], row["message"]) for row in corpus.problems.to_pylist() if row["rule"] == "bad_date"]
-    assert sorted(path for path, _ in rows) == sorted(
-        [*names, "memory/2026-07-02.md", *["memory/2026-07-01.md"] * 7, *["memory/планы.md"] * 6]
-    )
+    expected = [*names, "memory/2026-07-02.md", *["memory/2026-07-01.md"] * 7, *["memory/планы.md"] * 6]
+    assert sorted(path for path, _ in rows) == sorted(expected)
     assert {message.partition(". Got ")[2].count("Write") for _, message in rows} == {0}
     times = {row["text"].rstrip()[-1]: str(row["created_at"])[11:16] for row in corpus.memories.to_pylist()}
     wanted = {**dict.fromkeys("abh", "06:05"), **dict.fromkeys("ceijk", "00:00"), "d": "04:05", "g": "06:30"}
