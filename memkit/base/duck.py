@@ -146,8 +146,9 @@ def session() -> duckdb.DuckDBPyConnection:
 def _shared(process: int) -> duckdb.DuckDBPyConnection:
     # One each: a forked process has its parent's memory and none of its threads. Only memkit's own statements run here,
     # and the one extension that they load is part of an installed package, as other libraries are: to verify DuckDB's
-    # signature of it would take longer than to load it.
-    con = connect(allow_unsigned_extensions=True)
+    # signature of it would take longer than to load it. What a statement over many texts took goes back to the system:
+    # by default DuckDB keeps it until it is 128 MB.
+    con = connect(allow_unsigned_extensions=True, allocator_flush_threshold="1MB")
     # DuckDB 2 prints what a database with a Python function left when the process ends.
     atexit.register(con.close)
     return con

@@ -209,7 +209,7 @@ _CORPUS_WORDS_MAX = 100_000
 def _simple_words(texts: Sequence[str]) -> list[list[str] | None]:
     """The words of each text in simple letters, or of one run; None if only the SQL can tell."""
     joined = "\n".join(texts)
-    lines = _normal(joined).split("\n")
+    lines = normal(joined).split("\n")
     if len(lines) != len(texts):
         return list(map(_words_of, texts))
     words: list[list[str] | None] = list(map(_SIMPLE_WORD.findall, lines))
@@ -221,14 +221,15 @@ def _simple_words(texts: Sequence[str]) -> list[list[str] | None]:
     return words
 
 
-def _normal(text: str) -> str:
+def normal(text: str) -> str:
+    """A text of simple letters as its words are: in lower case, ё as е, without soft hyphens."""
     return text.lower().replace("ё", "е").replace(_SOFT_HYPHEN, "")
 
 
 def _words_of(text: str) -> list[str] | None:
     """As `_simple_words` for one text."""
     if SIMPLE.fullmatch(text):
-        return _SIMPLE_WORD.findall(_normal(text))
+        return _SIMPLE_WORD.findall(normal(text))
     return [text] if _SYLLABLE_RUN.fullmatch(text) and unicodedata.is_normalized("NFC", text) else None
 
 

@@ -7,6 +7,7 @@ what a corpus says is counted as numbers.
 from __future__ import annotations
 
 import itertools
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,20 +18,25 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.schemas import Ints
-from memkit.text.analyse import GRAM_SIZES, SIMPLE, Analyser, terms_by
+from memkit.text.analyse import GRAM_SIZES, SIMPLE, Analyser, normal, terms_by
 
 Texts: TypeAlias = Sequence[str] | Any
 """Strings, or an Arrow array of them."""
 
 Respelling: TypeAlias = Callable[[str], str]
-"""What is done to a piece of a text between blanks; it may put blanks in, and must not depend on other pieces."""
+"""What is done to a piece of a text between blanks; it may put blanks in, but no line ends, and must not depend on
+other pieces.
+"""
 
 _BLOCK, _PIECES = 4096, 65_536
 """Texts, and distinct pieces or words, that are cut at once: all take memory, and a statement its six milliseconds."""
 _FEW_TERMS = 1_000_000
 """So many occurrences are counted by sorting: importing SciPy's matrices takes longer than that."""
-_AT_ONCE = 1_000_000
+_AT_ONCE = 250_000
 """So many occurrences of terms are counted by one product."""
+_AROUND = ".,;:!?…()[]{}\"'`«»„“”‘’*#/|–—-"
+"""Signs around words that are part of none: a third of the distinct pieces differ in them alone."""
+_WORD_OR_LINE_END = re.compile(r"\w+|\n")
 
 
 class Occurrences(NamedTuple):
@@ -95,6 +101,12 @@ class _Numbers:
             numbers.append(np.fromiter(map(known.__getitem__, each), np.int32, int(sizes[-1].sum())))
         return cls(np.cumsum(np.concatenate(sizes)), np.concatenate(numbers))
 
+    @classmethod
+    def sorted(cls, rows: np.ndarray, numbers: np.ndarray, n_rows: int) -> Self:
+        """The `numbers` of each of so many rows, in their order."""
+        starts = np.append(0, np.cumsum(np.bincount(rows, minlength=n_rows)))
+        return cls(starts, numbers[np.argsort(rows, kind="stable")])
+
     def __len__(self) -> int:
         return len(self.starts) - 1
 
@@ -118,28 +130,48 @@ def _pieces_and_terms(texts: Any, analyzer: str, respelled: Respelling | None) -
 
     No word reaches over a blank, so a text has the words of its pieces, and most pieces come often.
     """
-    cut, words = terms_by(analyzer), _numbering()
+    cut = terms_by(analyzer)
     by_row, pieces = _pieces(texts)
-    spelled = pieces if respelled is None else _respelled(pieces, respelled)
-    by_piece = _Numbers.counted(map(cut.words, _blocks(spelled, _PIECES)), words)
-    by_word, ordered = (_grams_by_word if analyzer == "char" else _terms_by_word)(list(words), cut)
+    by_piece, words = _words_by_piece(pieces if respelled is None else _respelled(pieces, respelled), cut)
+    by_word, ordered = (_grams_by_word if analyzer == "char" else _terms_by_word)(words, cut)
     return by_row, by_piece.through(by_word), ordered
 
 
 def _pieces(texts: Any) -> tuple[_Numbers, list[str]]:
-    """The pieces of each text between blanks, as Python's ``split`` finds them but for empty ones, and each of them."""
-    split = (pc.utf8_split_whitespace(block.fill_null("")) for block in _blocks(texts, _BLOCK))
-    arrays = [part for block in split for part in (block.chunks if isinstance(block, pa.ChunkedArray) else [block])]
-    encoded = pa.chunked_array([array.flatten() for array in arrays]).dictionary_encode().unify_dictionaries()
-    sizes = np.concatenate([np.zeros(1, np.int64), *(pc.list_value_length(array).to_numpy() for array in arrays)])
-    numbers = [part.indices.to_numpy() for part in encoded.chunks]
-    return _Numbers(np.cumsum(sizes), np.concatenate(numbers)), encoded.chunk(0).dictionary.to_pylist()
+    """The pieces of each text between blanks, without signs around them, and each of them."""
+    sizes, encoded = [np.zeros(1, np.int64)], list[pa.Array]()
+    for block in _blocks(texts, _BLOCK):
+        split = pc.ascii_split_whitespace(block.fill_null(""))
+        for part in split.chunks if isinstance(split, pa.ChunkedArray) else [split]:
+            sizes.append(pc.list_value_length(part).to_numpy())
+            encoded.append(part.flatten().dictionary_encode())
+    whole = pa.chunked_array(encoded).unify_dictionaries()
+    bare = pc.utf8_trim(whole.chunk(0).dictionary, _AROUND).dictionary_encode()
+    number = bare.indices.to_numpy()
+    numbers = [number[part.indices.to_numpy()] for part in whole.chunks]
+    return _Numbers(np.cumsum(np.concatenate(sizes)), np.concatenate(numbers)), bare.dictionary.to_pylist()
 
 
 def _respelled(pieces: list[str], respelled: Respelling) -> list[str]:
     """Each piece respelled; all of them at once, where that leaves their borders."""
     at_once = respelled("\n".join(pieces)).split("\n")
     return at_once if len(at_once) == len(pieces) else list(map(respelled, pieces))
+
+
+def _words_by_piece(pieces: list[str], cut: Analyser) -> tuple[_Numbers, list[str]]:
+    """The words of each piece, and each of them; those of simple letters are found in one pass over many pieces."""
+    known = _numbering()
+    rows, numbers, end = list[np.ndarray](), list[np.ndarray](), known["\n"]
+    for start, block in zip(range(0, len(pieces), _PIECES), _blocks(pieces, _PIECES), strict=True):
+        is_simple = np.fromiter((SIMPLE.fullmatch(piece) is not None for piece in block), bool, len(block))
+        found = _WORD_OR_LINE_END.findall(normal("\n".join(itertools.compress(block, is_simple))))
+        number = np.fromiter(map(known.__getitem__, found), np.int32, len(found))
+        is_end = number == end
+        others = _Numbers.counted([cut.words([*itertools.compress(block, ~is_simple)])], known)
+        rows.append(start + np.flatnonzero(is_simple)[np.cumsum(is_end)[~is_end]])
+        rows.append(start + np.repeat(np.flatnonzero(~is_simple), np.diff(others.starts)))
+        numbers += [number[~is_end], others.numbers]
+    return _Numbers.sorted(np.concatenate(rows), np.concatenate(numbers) - 1, len(pieces)), list(known)[1:]
 
 
 def _terms_by_word(words: list[str], cut: Analyser) -> tuple[_Numbers, list[str]]:
@@ -167,14 +199,14 @@ def _grams_by_word(words: list[str], cut: Analyser) -> tuple[_Numbers, list[str]
         terms = np.fromiter((number[term] for terms in others.values() for term in terms), np.int32, int(sizes.sum()))
         word = np.concatenate([word, np.repeat(np.flatnonzero(~is_plain), sizes)])
         gram = np.concatenate([gram, terms])
-    starts = np.append(0, np.cumsum(np.bincount(word, minlength=len(words))))
-    return _Numbers(starts, gram[np.argsort(word, kind="stable")]), ordered
+    return _Numbers.sorted(word, gram, len(words)), ordered
 
 
 def _plain_grams(words: list[str]) -> tuple[np.ndarray, np.ndarray, list[str]]:
     """The n-grams of words, a blank at each end: the number of the word and of the gram of each, and all in order."""
     letters = np.frombuffer(f" {'  '.join(words)} ".encode("utf-32-le", "surrogatepass"), np.uint32)
     alphabet, numbers = np.unique(letters, return_inverse=True)
+    numbers = numbers.astype(np.int32) + np.int32(1)
     bits, longest = len(alphabet).bit_length(), GRAM_SIZES[-1]
     lengths = np.fromiter(map(len, words), np.int64, len(words)) + 2
     starts = np.cumsum(lengths) - lengths
@@ -185,13 +217,14 @@ def _plain_grams(words: list[str]) -> tuple[np.ndarray, np.ndarray, list[str]]:
         for place in range(longest):  # a shorter gram has zeros at its end, so it comes before those that it begins
             grams <<= bits
             if place < size:
-                grams += numbers[first + place] + 1
-        word.append(np.repeat(np.arange(len(words)), counts))
-        key.append(grams)
-    known, gram = np.unique(np.concatenate(key), return_inverse=True)
+                grams += numbers[first + place]
+        word.append(np.repeat(np.arange(len(words), dtype=np.int32), counts))
+        key.append(pa.array(grams))
+    encoded = pa.chunked_array(key).dictionary_encode().combine_chunks()
+    known, gram = np.unique(encoded.dictionary.to_numpy(), return_inverse=True)
     parts = (known[:, None] >> (bits * np.arange(longest)[::-1])) & ((1 << bits) - 1)
     spelled = np.append(0, alphabet).astype(np.uint32)[parts].view(f"<U{longest}").ravel().tolist()
-    return np.concatenate(word), gram.astype(np.int32), spelled
+    return np.concatenate(word), gram.astype(np.int32)[encoded.indices.to_numpy()], spelled
 
 
 def _numbering() -> defaultdict[str, int]:
@@ -205,16 +238,17 @@ def _multiplied(pieces: _Numbers, spelled: _Numbers, n_terms: int) -> tuple[np.n
     occurrences = np.bincount(spelled.numbers, np.repeat(often, np.diff(spelled.starts)), n_terms)
     ends = np.searchsorted(np.cumsum(occurrences), np.arange(_AT_ONCE, occurrences.sum(), _AT_ONCE)) + 1
     bounds = np.unique([0, *ends.tolist(), n_terms]).tolist()
-    by_row, by_term = pieces.matrix(len(spelled)), spelled.matrix(n_terms).tocsc()
-    rows, counts = np.empty(int(occurrences.sum()), np.int32), list[np.ndarray]()  # memory counts once it is written
-    sizes, filled = [np.zeros(1, np.int64)], 0
+    by_piece, by_term = pieces.matrix(len(spelled)).T.tocsr(), spelled.matrix(n_terms).T.tocsr()
+    rows = np.empty(int(occurrences.sum()), np.int32)  # memory counts once it is written
+    counts, sizes, filled = np.empty(len(rows), np.uint8), [np.zeros(1, np.int64)], 0
     for first, last in itertools.pairwise(bounds):
-        part = (by_row @ by_term[:, first:last].tocsr()).tocsc()
-        rows[filled : filled + part.nnz] = part.indices
-        counts.append(small(part.data))
+        part = (by_term[first:last] @ by_piece).tocsc().tocsr()  # there and back, which sorts the rows of each term
+        end, some = filled + part.nnz, small(part.data)
+        counts = counts.astype(np.result_type(counts, some), copy=False)
+        rows[filled:end], counts[filled:end] = part.indices, some
         sizes.append(np.diff(part.indptr))
-        filled += part.nnz
-    return np.cumsum(np.concatenate(sizes)), rows[:filled], np.concatenate(counts)
+        filled = end
+    return np.cumsum(np.concatenate(sizes)), rows[:filled], counts[:filled]
 
 
 def _blocks(values: Any, size: int) -> Iterator[Any]:

@@ -137,16 +137,18 @@ def test_every_script_is_found(arm: Estimator, query: str, row: int) -> None:
 
 @pytest.mark.parametrize("analyzer", ANALYSERS)
 def test_terms_are_counted_as_one_sql_statement_counts_them(analyzer: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(occurrences, "_BLOCK", 3)  # of texts and of words, so that there are many
+    for blocks in ("_BLOCK", "_PIECES"):
+        monkeypatch.setattr(occurrences, blocks, 3)  # of texts, pieces and words, so that there are many
+    corpus = [*CORPUS, "«Чай», (мёд)… a “pot”—x_y!", "чай\u00a0東京 'cafe\u0301' — don't <\u0338чай> #чай# ..."]
     with session() as con:
         load_fts(con)
-        con.register("bodies", pa.table({"doc": range(len(CORPUS)), "body": CORPUS}))
+        con.register("bodies", pa.table({"doc": range(len(corpus)), "body": corpus}))
         each = f"select doc, unnest({analyse_sql('body', analyzer)}) as term from bodies"  # noqa: S608  # no data in it
         expected = con.execute(f"select doc, term, count(*) as tf from ({each}) group by all").fetchall()  # noqa: S608  # as above
     monkeypatch.setattr(occurrences, "_AT_ONCE", 5)
     for few_terms in (occurrences._FEW_TERMS, 0):  # by sorting, and by products of five occurrences each
         monkeypatch.setattr(occurrences, "_FEW_TERMS", few_terms)
-        counted = postings.Postings.count(CORPUS, analyzer)
+        counted = postings.Postings.count(corpus, analyzer)
         assert list(counted.terms) == sorted({term for _, term, _ in expected})
         lists = {term: counted.postings_of(number) for term, number in counted.terms.items()}
         assert sorted(expected) == sorted(

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from memkit.base.duck import connect
 from memkit.schemas import Floats
+from memkit.search.fitted import chunks as fitted_chunks
 from memkit.search.fitted.chunks import make_chunks
 from memkit.search.fitted.rows import Rows, make_rows
 from memkit.search.fitted.settings import Index
@@ -40,6 +41,18 @@ def rows_of(memories_of: Any) -> Callable[..., tuple[Rows, pa.Table]]:
         return make_rows(table, make_chunks(table, Index())), table
 
     return make
+
+
+def test_memories_that_are_cut_a_few_at_a_time_have_the_chunks_of_all(
+    memories_of: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = ["чай", "", "пул " * 900, "Sent from my iPhone", "мёд", "кот\n\nSent from my iPhone"]
+    table = memories_of([{"text": text, "title": text[:3], "created_at": NOON} for text in texts])
+    whole = make_chunks(table, Index())
+    monkeypatch.setattr(fitted_chunks, "_AT_ONCE", 2)
+    assert make_chunks(table, Index()).equals(whole)
+    assert whole.num_rows > len(texts)
+    assert make_chunks(table.slice(0, 0), Index()).equals(whole.slice(0, 0))
 
 
 def aged(rows: Rows, **declared: Any) -> tuple[Floats, Floats]:

@@ -21,6 +21,8 @@ _COLUMNS = ("heading_path", "created_at", "updated_at", "title", "tags", "descri
 _COLUMN_TYPES = {
     name: {TIMESTAMP: "timestamptz", WORDS: "varchar[]"}.get(MEMORIES.field(name).type, "varchar") for name in _COLUMNS
 }
+_AT_ONCE = 8192
+"""Memories that are cut together: what is made on the way takes several times the memory of their texts."""
 _FEW = 16
 _LONG = 4096
 """Bytes of a title, of tags or of another column above which it is searched with a memory's first chunk only."""
@@ -32,6 +34,12 @@ def make_chunks(memories: pa.Table, settings: Index) -> pa.Table:
     Both are without boilerplate; ``littered`` says whether the memory has any. A chunk of boilerplate alone is left
     out, where its memory has others.
     """
+    starts = range(0, max(1, memories.num_rows), _AT_ONCE)
+    return pa.concat_tables(_chunks_of(memories.slice(start, _AT_ONCE), settings) for start in starts)
+
+
+def _chunks_of(memories: pa.Table, settings: Index) -> pa.Table:
+    """As `make_chunks` for some memories."""
     chunker = Chunker(
         chunk_tokens=settings.chunk_tokens,
         overlap_tokens=settings.overlap_tokens,

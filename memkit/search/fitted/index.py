@@ -38,7 +38,7 @@ from memkit.search.alike import Likeness, Repeats
 from memkit.search.ask import Ask
 from memkit.search.fitted.across import WORDLESS, TermVectors, Vocabulary, says_words, vocabulary_of
 from memkit.search.fitted.chunks import make_chunks, take_rows, vectors_of
-from memkit.search.fitted.rows import Rows, make_rows, refit_tables, take_over
+from memkit.search.fitted.rows import Rows, few_chunks, make_rows, refit_tables, take_over
 from memkit.search.fitted.settings import Index
 from memkit.search.settings import STEPS, QuerySettings
 from memkit.search.state import Candidates, merge
@@ -537,7 +537,7 @@ def build(corpus: Corpus, settings: Index, before: MemoryIndex | None = None) ->
         memories, former = corpus_memories.take(pa.array(order)).combine_chunks(), None
         known = _saved_rows(corpus, settings)
         table = make_chunks(memories, settings) if known is None else known.drop_columns(_KEYS)
-        table = table.replace_schema_metadata(None).combine_chunks()
+        table = few_chunks(table.replace_schema_metadata(None))
     else:
         known = None
         chunker = partial(make_chunks, settings=settings)
