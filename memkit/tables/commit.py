@@ -1,6 +1,6 @@
 """Atomic saves of snapshots: a reader sees the old or the new snapshot, and a killed writer leaves one of the two.
 
-A snapshot is written into a folder ``.saving-*``, which is then renamed to ``saved-`` and the hash of its content. Then
+A snapshot is written into a folder ``.saving-*``, which is then renamed to ``saved-`` and the hash of its manifest. Then
 one small file, the pointer, is replaced by one that names the new folder, and the old snapshot is deleted. A reader
 opens all files and then reads the pointer again: if it names another snapshot by now, the reader starts over. One
 process writes at a time. The system frees its lock when it dies, so the next process that gets the lock may delete
@@ -30,7 +30,7 @@ import duckdb
 
 from memkit.base.checked import LONE_SURROGATE
 from memkit.base.duck import is_table_name
-from memkit.base.hashes import digest
+from memkit.base.hashes import digest_of_path
 from memkit.base.params import zone_of
 from memkit.errors import FormatError, MemkitError, refused
 from memkit.formats.disk.files import DATABASE, HIDDEN, POINTER, SAVED
@@ -249,9 +249,9 @@ def _point_to(folder: Path, staged: Path, lasts: bool) -> None:
     database = staged / DATABASE
     if database.exists():
         database = database.rename(folder / f"{_SAVING}{DATABASE}")
-    files = digests(staged)
-    snapshot = folder / (SAVED + digest(repr(files)))
-    if not snapshot.is_dir() or digests(snapshot) != files:
+    (manifest,) = staged.glob("*.json")  # which names all other files with their hashes
+    snapshot = folder / (SAVED + digest_of_path(manifest))
+    if not snapshot.is_dir() or digests(snapshot) != digests(staged):
         rmtree(snapshot, ignore_errors=True)
         staged.rename(snapshot)
     pointer = folder / f"{_SAVING}{POINTER}"

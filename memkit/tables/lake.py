@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.base.hashes import digest_of_file
+from memkit.base.hashes import digest_of_file, digest_of_path
 from memkit.errors import FormatError, MemkitError, refused
 from memkit.formats.disk.files import DATABASE
 from memkit.formats.reader import Options, Reading
@@ -141,10 +141,11 @@ def _carry_over(folder: Path, staged: Path, attached: Writers) -> None:
     """Copy folders that others added to the old snapshot, unless its memories differ or they are written again."""
     try:
         snapshot = current(folder)
-        old, files = read_manifest(snapshot), digests(staged)
+        old = read_manifest(snapshot)
     except FormatError:
         return
-    added = old.files.keys() - old.own_files if old.files.get(_MEMORIES) == files[_MEMORIES] else ()
+    is_same = old.files.get(_MEMORIES) == digest_of_path(staged / _MEMORIES)
+    added = old.files.keys() - old.own_files if is_same else ()
     for name in added:
         if name.partition("/")[0] not in attached:
             (staged / name).parent.mkdir(parents=True, exist_ok=True)
