@@ -3,7 +3,7 @@ are the user's alone, as the cache is.
 
 Three other kinds of writing are done elsewhere: changes below a root of memories, safe against a power cut after every
 call (`memkit.change.disk`); the files of a lake, which change together (`memkit.tables.commit`); and what SQLite
-writes: vectors (`memkit.index.shelf`) and checkpoints (`memkit.evaluation.scores`).
+writes: vectors (`memkit.index.cache`) and checkpoints (`memkit.evaluation.scores`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Atomic saves of snapshots: a reader sees the old or the new snapshot, and a killed writer leaves one of the two.
 
-A snapshot is written into a folder ``.saving-*``, which is then renamed to ``saved-`` and the hash of its manifest. Then
+A snapshot is written into a folder ``.saving-*``, then renamed to ``saved-`` and the hash of its manifest. Then
 one small file, the pointer, is replaced by one that names the new folder, and the old snapshot is deleted. A reader
 opens all files and then reads the pointer again: if it names another snapshot by now, the reader starts over. One
 process writes at a time. The system frees its lock when it dies, so the next process that gets the lock may delete

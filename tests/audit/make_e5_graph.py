@@ -18,7 +18,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from memkit.index.encoders import e5
-from memkit.index.encoders.e5_network import GRAPH, WeightsFile, prepared
+from memkit.index.encoders.e5 import GRAPH, WeightsFile, prepared
 
 CONTRIB = "com.microsoft"
 ZERO = 128  # of a token's levels, which are 8 bits without a sign

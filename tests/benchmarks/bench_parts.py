@@ -21,8 +21,8 @@ import pyarrow as pa
 from generate import texts
 
 import memkit as mk
+from memkit.index.cache import Shelf
 from memkit.index.postings import Postings
-from memkit.index.shelf import Shelf
 from memkit.tables import statement
 
 DIM, COUNTED = 512, 20_000

@@ -21,8 +21,8 @@ import memkit as mk
 from memkit.change.facts import FactStore, Saved
 from memkit.change.users import Parsed
 from memkit.errors import ChangeRefusedError, FormatError, NotFoundError, ParameterError, PolicyRefusal
+from memkit.index.cache import FILE, FOLDER
 from memkit.index.encoders.base import ROLES, content_key
-from memkit.index.shelf import FILE, FOLDER
 
 NOW = "2026-03-01T10:00:00"
 

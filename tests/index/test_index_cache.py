@@ -18,11 +18,10 @@ import pytest
 import memkit as mk
 from memkit.base.progress import bar
 from memkit.errors import MemkitError, ParameterError, StaleIndexError
-from memkit.index import shelf, store
-from memkit.index.cache import MANY_QUERIES, VectorCache, shared_cache
+from memkit.index import cache, store
+from memkit.index.cache import MANY_QUERIES, Shelf, VectorCache, shared_cache
 from memkit.index.encode import as_encoder
 from memkit.index.encoders.base import TextEncoder, content_key, cores, one_thread
-from memkit.index.shelf import Shelf
 
 TEXTS = ["пул соединений", "connection pool", "кот спит", "", "пул соединений"]
 
@@ -198,7 +197,7 @@ def test_a_write_that_fails_says_so_and_keeps_what_was_there(tmp_path: Path) -> 
 def test_it_works_with_a_rollback_journal_where_there_cannot_be_a_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shelf, "_LOG_MODE", "no such mode")
+    monkeypatch.setattr(cache, "_LOG_MODE", "no such mode")
     VectorCache(tmp_path).encode(Counting(), TEXTS)
     VectorCache(tmp_path).forget([TEXTS[0]])
     VectorCache(tmp_path).encode(later := Counting(), TEXTS)
@@ -209,7 +208,7 @@ def test_it_works_with_a_rollback_journal_where_there_cannot_be_a_log(
 
 _WORK = """
 import sys, numpy as np
-from memkit.index.shelf import Shelf
+from memkit.index.cache import Shelf
 from pathlib import Path
 folder, number = Path(sys.argv[1]), int(sys.argv[2])
 keys_of_one = [f"{number:02}{n:014}".encode() for n in range(1200)]
@@ -280,7 +279,7 @@ time.sleep(0.2)"""
         other = subprocess.Popen([sys.executable, "-c", hold, f"{on_disk.path}-shm"], stdout=subprocess.PIPE)
         other.stdout.readline()
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(shelf, "_PATIENCE", 0.0)
+            patched.setattr(cache, "_PATIENCE", 0.0)
             with pytest.raises(MemkitError, match="another process"):
                 on_disk.forget([b"b"])
         on_disk.forget([b"a"])

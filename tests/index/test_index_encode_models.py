@@ -20,8 +20,7 @@ from memkit.errors import MemkitError, MissingExtraError, ParameterError
 from memkit.index.encode import as_encoder
 from memkit.index.encoders import e5 as e5_module
 from memkit.index.encoders import use as use_module
-from memkit.index.encoders.e5 import E5Encoder
-from memkit.index.encoders.e5_network import Tokeniser
+from memkit.index.encoders.e5 import E5Encoder, Tokeniser
 from memkit.index.encoders.use import UseEncoder
 from memkit.index.encoders.use_stored import Network
 
