@@ -46,14 +46,14 @@ from memkit.past.history import history as history
 from memkit.policy.admission import Admission as Admission
 from memkit.policy.classifier import Classifier as Classifier
 from memkit.policy.dedup.deduplicator import Deduplicator as Deduplicator
-from memkit.policy.expiry import Expiry as Expiry
 from memkit.policy.index_standard import IndexCheck as IndexCheck
 from memkit.policy.index_standard import SplitPlan as SplitPlan
+from memkit.policy.limits import Expiry as Expiry
+from memkit.policy.limits import Quota as Quota
 from memkit.policy.pipeline import Pipeline as Pipeline
 from memkit.policy.pipeline import forecast as forecast
 from memkit.policy.pipeline import replay as replay
-from memkit.policy.quota import Quota as Quota
-from memkit.search.fitted.settings import Index as Index
+from memkit.search.fitted.chunks import Index as Index
 from memkit.search.retriever import Retriever as Retriever
 from memkit.search.show import explain as explain
 from memkit.tables.corpus import Corpus as Corpus

@@ -25,9 +25,8 @@ from memkit.errors import ParameterError
 from memkit.index.centre import Centring
 from memkit.policy.admission import Admission
 from memkit.policy.dedup.deduplicator import Deduplicator
-from memkit.policy.expiry import Expiry
+from memkit.policy.limits import Expiry, Quota
 from memkit.policy.pipeline import Pipeline
-from memkit.policy.quota import Quota
 from memkit.search.retriever import Retriever
 
 # What scikit-learn asks of an estimator whatever it is fitted on: these pass for every one.

@@ -41,9 +41,8 @@ from memkit.index.encode import as_encoder
 from memkit.policy.admission import Admission
 from memkit.policy.classifier import Classifier
 from memkit.policy.dedup.deduplicator import Deduplicator
-from memkit.policy.expiry import Expiry
+from memkit.policy.limits import Expiry, Quota
 from memkit.policy.pipeline import Pipeline
-from memkit.policy.quota import Quota
 from memkit.schemas import result_schema
 from memkit.search.fitted.store import forget
 from memkit.search.retriever import Retriever

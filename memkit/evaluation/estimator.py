@@ -18,7 +18,7 @@ from memkit.evaluation.pools import Pools
 from memkit.evaluation.scores import Measure, scores_of
 from memkit.evaluation.sweep import check_fit, refitted
 from memkit.search.ask import check_user
-from memkit.search.fitted.settings import Index
+from memkit.search.fitted.chunks import Index
 from memkit.search.settings import QuerySettings
 
 _MOST_CACHED, _MOST_FITS = 32, 4

@@ -19,7 +19,7 @@ from memkit.panels.panel import QUERY, Name, Panel, Session, State, call_code, c
 from memkit.plot.marks import COLOURS, Axis, Line, Mark, Picture
 from memkit.plot.memories import counts, reasons
 from memkit.policy.base import POLICIES, policy_class, policy_names
-from memkit.policy.expiry import Expiry
+from memkit.policy.limits import Expiry
 from memkit.policy.pipeline import Pipeline, forecast
 from memkit.tables.corpus import Corpus
 from memkit.tables.statement import Annotator, PatternCache

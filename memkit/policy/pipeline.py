@@ -29,8 +29,7 @@ from memkit.decay import Decay
 from memkit.display.views import names_in
 from memkit.errors import ParameterError
 from memkit.policy.base import VERDICT, Policy, needed
-from memkit.policy.expiry import Expiry
-from memkit.policy.quota import Quota
+from memkit.policy.limits import Expiry, Quota
 from memkit.schemas import TIMESTAMP, Ints
 from memkit.tables.age import later
 from memkit.tables.corpus import states_at
@@ -47,7 +46,7 @@ class Pipeline(Policy):
     Examples
     --------
     >>> from memkit.policy.admission import Admission
-    >>> from memkit.policy.expiry import Expiry
+    >>> from memkit.policy.limits import Expiry
     >>> table = pa.table({"text": ["Как дела сегодня?", "Любит зелёный чай."], "expires_at": ["2026-01-01"] * 2})
     >>> Pipeline([Admission(), Expiry()]).transform(table, as_of="2026-03-01").column("step").to_pylist()
     ['admission', 'expiry']

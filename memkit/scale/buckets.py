@@ -28,8 +28,8 @@ from memkit.base.params import check_value, current_names
 from memkit.base.plugins import LAKES
 from memkit.errors import FormatError, MemkitError, ParameterError, count_of, refused
 from memkit.schemas import TABLES, Ints, without_rows
+from memkit.search.fitted.chunks import Index
 from memkit.search.fitted.index import Searchable
-from memkit.search.fitted.settings import Index
 from memkit.search.retriever import index_for
 from memkit.search.settings import QuerySettings
 from memkit.tables.commit import BUCKETS, MANIFEST, TOTALS, VERSION, check_path, current, is_lake, read_manifest

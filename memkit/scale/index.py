@@ -36,9 +36,8 @@ from memkit.scale.statistics import VECTOR, Statistics, counts_of, key_of, vecto
 from memkit.schemas import TABLES, Ints
 from memkit.search.ask import Ask
 from memkit.search.fitted.across import Vocabulary
-from memkit.search.fitted.chunks import take_rows
+from memkit.search.fitted.chunks import Index, take_rows
 from memkit.search.fitted.index import Answer, MemoryIndex, Reading, Searchable, build, of_chunks
-from memkit.search.fitted.settings import Index
 from memkit.search.settings import QuerySettings
 from memkit.search.state import Candidates, merge
 from memkit.search.steps.recall import ARMS, depth_of, nearest_words

@@ -29,9 +29,8 @@ from memkit.index.lexical import CollectionStatistics
 from memkit.index.postings import Postings
 from memkit.scale.buckets import VECTORS, Buckets
 from memkit.schemas import Floats, Ints
-from memkit.search.fitted.chunks import take_rows
+from memkit.search.fitted.chunks import Index, take_rows
 from memkit.search.fitted.index import _BACKGROUND, MemoryIndex
-from memkit.search.fitted.settings import Index
 from memkit.search.steps.recall import ARMS
 from memkit.tables.commit import BUCKETS
 from memkit.tables.lake import write_parquet

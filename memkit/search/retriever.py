@@ -16,8 +16,8 @@ from memkit.base.params import AsOf, check_choice, check_value, current_names, e
 from memkit.base.plugins import LAKES
 from memkit.errors import MemkitError, NotFittedError
 from memkit.search.ask import Ask, Asked, Settings, as_queries
+from memkit.search.fitted.chunks import ENCODER_DOC, Index
 from memkit.search.fitted.index import ROWS, MemoryIndex, Searchable, build
-from memkit.search.fitted.settings import ENCODER_DOC, Index
 from memkit.search.fitted.store import FOLDER, former_index, keep_index, load_index, save_index, saved_arm
 from memkit.search.like import ask_like
 from memkit.search.question import Question, answered, or_by_words

@@ -9,7 +9,7 @@ from typing import Any
 from memkit.base.params import adopt, check_choice, disown, estimator
 from memkit.base.plugins import Plugins
 from memkit.errors import ParameterError
-from memkit.search.fitted.settings import Index
+from memkit.search.fitted.chunks import Index
 from memkit.search.state import RETURNED
 from memkit.search.step import Factor, Step
 from memkit.search.steps import (

@@ -71,7 +71,11 @@ def counted(texts: Any, analyzer: str, respelled: Respelling | None = None) -> O
     """
     if not len(texts):
         return Occurrences([], np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0, np.uint8))
-    pieces, spelled, terms = _pieces_and_terms(texts, analyzer, respelled)
+    # No word reaches over a blank, so a text has the words of its pieces, and most pieces come often.
+    cut, (pieces, each) = terms_by(analyzer), _pieces(texts)
+    by_piece, words = _words_by_piece(each if respelled is None else _respelled(each, respelled), cut)
+    by_word, terms = (_grams_by_word if analyzer == "char" else _terms_by_word)(words, cut)
+    spelled = by_piece.through(by_word)
     # Pieces by row times terms by piece: each distinct piece was cut and stemmed once, and no string is sorted.
     if np.diff(spelled.starts)[pieces.numbers].sum() > _FEW_TERMS:
         return Occurrences(terms, *_multiplied(pieces, spelled, len(terms)))
@@ -123,18 +127,6 @@ class _Numbers:
         is_small = len(self.numbers) <= np.iinfo(np.int32).max
         starts = self.starts.astype(np.int32) if is_small else self.starts  # 64 bits would spread to all products
         return csr_array((np.ones(len(self.numbers), np.float32), self.numbers, starts), (len(self), width))
-
-
-def _pieces_and_terms(texts: Any, analyzer: str, respelled: Respelling | None) -> tuple[_Numbers, _Numbers, list[str]]:
-    """The pieces of each text between blanks, the terms of each distinct piece, and the terms in order.
-
-    No word reaches over a blank, so a text has the words of its pieces, and most pieces come often.
-    """
-    cut = terms_by(analyzer)
-    by_row, pieces = _pieces(texts)
-    by_piece, words = _words_by_piece(pieces if respelled is None else _respelled(pieces, respelled), cut)
-    by_word, ordered = (_grams_by_word if analyzer == "char" else _terms_by_word)(words, cut)
-    return by_row, by_piece.through(by_word), ordered
 
 
 def _pieces(texts: Any) -> tuple[_Numbers, list[str]]:

@@ -1,6 +1,6 @@
 """Changes one thing in a copy of the package and runs tests on it: which changes does no test notice?
 
-``python tests/audit/mutants.py 20 0 memkit/policy/quota.py -- tests/policy/test_policy_quota.py`` draws 20 changes
+``python tests/audit/mutants.py 20 0 memkit/policy/limits.py -- tests/policy/test_policy_quota.py`` draws 20 changes
 with the seed 0 from all that the modules (files or folders) allow, tries one after the other on a copy of the
 repository, and prints those that live. A change that hangs is noticed. A survivor asks for a test, or for simpler code.
 

@@ -32,9 +32,8 @@ from memkit.base.duck import connect
 from memkit.policy.admission import Admission
 from memkit.policy.classifier import Classifier, keywords
 from memkit.policy.dedup.deduplicator import Deduplicator
-from memkit.policy.expiry import Expiry
+from memkit.policy.limits import Expiry, Quota
 from memkit.policy.pipeline import Pipeline
-from memkit.policy.quota import Quota
 from memkit.schemas import TIMESTAMP
 from memkit.tables.statement import input_table
 

@@ -28,7 +28,7 @@ from generate import queries, texts
 
 from memkit.index.encoders.base import unit_rows
 from memkit.schemas import MEMORIES
-from memkit.search.fitted.settings import Index
+from memkit.search.fitted.chunks import Index
 from memkit.search.retriever import Retriever
 from memkit.tables.corpus import Corpus
 

@@ -38,7 +38,7 @@ def test_a_policy_of_another_package_answers_by_its_name(
     installed = tmp_path / "site" / "toy-1.0.dist-info"
     installed.mkdir(parents=True)
     (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: toy\nVersion: 1.0\n")
-    (installed / "entry_points.txt").write_text("[memkit.policies]\nlater = memkit.policy.expiry:Expiry\n")
+    (installed / "entry_points.txt").write_text("[memkit.policies]\nlater = memkit.policy.limits:Expiry\n")
     monkeypatch.syspath_prepend(installed.parent)
     importlib.invalidate_caches()
     code, out, _ = run("policy", "later", folder, "--as-of", AS_OF, "--set", "grace_days=99", "--json")

@@ -12,8 +12,8 @@ import pytest
 
 import memkit as mk
 from memkit.errors import ParameterError
-from memkit.policy.expiry import Expiry
 from memkit.policy.index_standard import IndexCheck
+from memkit.policy.limits import Expiry
 from memkit.presets import index_policy
 
 

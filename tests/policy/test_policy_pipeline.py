@@ -18,10 +18,9 @@ from memkit.errors import NotFittedError, ParameterError, StaleIndexError
 from memkit.policy.admission import Admission
 from memkit.policy.classifier import Classifier
 from memkit.policy.dedup.deduplicator import Deduplicator
-from memkit.policy.expiry import Expiry
 from memkit.policy.index_standard import SplitPlan
+from memkit.policy.limits import Expiry, Quota
 from memkit.policy.pipeline import Pipeline, forecast, replay
-from memkit.policy.quota import Quota
 from memkit.schemas import TIMESTAMP, kinds_where
 
 AS_OF = "2026-03-01"

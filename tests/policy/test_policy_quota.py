@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import memkit as mk
-from memkit.policy.quota import Quota
+from memkit.policy.limits import Quota
 from memkit.presets import memory_v2_policy
 from memkit.schemas import TIMESTAMP
 

@@ -20,7 +20,7 @@ from memkit.cli.common import load
 from memkit.errors import FormatError, MemkitError, ParameterError
 from memkit.scale import buckets
 from memkit.scale import index as fitted
-from memkit.search.fitted.settings import Index
+from memkit.search.fitted.chunks import Index
 
 pytestmark = pytest.mark.outside
 

@@ -14,8 +14,8 @@ import memkit as mk
 from memkit.base.params import Param
 from memkit.errors import ParameterError
 from memkit.search.ask import Settings
+from memkit.search.fitted.chunks import Index
 from memkit.search.fitted.index import build
-from memkit.search.fitted.settings import Index
 from memkit.search.retriever import Retriever
 from memkit.search.settings import QuerySettings
 from memkit.search.show import bare_hits, hits_table, trace_table

@@ -37,9 +37,8 @@ from memkit.schemas import Ints, Mask
 from memkit.search.alike import Likeness, Repeats
 from memkit.search.ask import Ask
 from memkit.search.fitted.across import WORDLESS, TermVectors, Vocabulary, says_words, vocabulary_of
-from memkit.search.fitted.chunks import make_chunks, take_rows, vectors_of
+from memkit.search.fitted.chunks import Index, make_chunks, take_rows, vectors_of
 from memkit.search.fitted.rows import Rows, few_chunks, make_rows, refit_tables, take_over
-from memkit.search.fitted.settings import Index
 from memkit.search.settings import STEPS, QuerySettings
 from memkit.search.state import Candidates, merge
 from memkit.search.steps.recall import ARMS, Arm, arm_weights, depth_of, nearest_words

@@ -21,9 +21,8 @@ from memkit.formats.disk.files import POINTER
 from memkit.index import store
 from memkit.index.cache import shared_cache
 from memkit.index.encode import check_given, needs_naming, was_given
-from memkit.search.fitted.chunks import vectors_of
+from memkit.search.fitted.chunks import Index, vectors_of
 from memkit.search.fitted.index import ROWS, MemoryIndex, Searchable, build
-from memkit.search.fitted.settings import Index
 from memkit.search.settings import QuerySettings
 from memkit.search.steps.recall import ARMS
 from memkit.tables import kept

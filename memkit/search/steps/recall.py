@@ -20,7 +20,7 @@ from memkit.documents import cite
 from memkit.errors import ParameterError, StaleIndexError, count_of
 from memkit.index.turns import AUTO
 from memkit.schemas import Floats, Ints, Mask
-from memkit.search.fitted.settings import Index
+from memkit.search.fitted.chunks import Index
 from memkit.search.state import group_starts, spread
 from memkit.search.step import Look, Step
 from memkit.text.boilerplate import evidence
