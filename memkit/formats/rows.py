@@ -306,15 +306,12 @@ class Rows:
     def table(self, name: str) -> pa.Table:
         """One of these tables."""
         if name == "problems":
-            self._count_unlisted()
+            for (path, rule, severity), count in self._unlisted.items():
+                message = f"{path}: {count:,} more problems of this rule are not listed one by one."
+                row = dict.fromkeys(self.schemas["problems"].names)
+                self.add("problems", row | {"path": path, "rule": rule, "severity": severity, "message": message})
+            self._unlisted.clear()
         return pa.concat_tables([*self._handed[name], self._to_table(name)])
-
-    def _count_unlisted(self) -> None:
-        for (path, rule, severity), count in self._unlisted.items():
-            message = f"{path}: {count:,} more problems of this rule are not listed one by one."
-            row = dict.fromkeys(self.schemas["problems"].names)
-            self.add("problems", row | {"path": path, "rule": rule, "severity": severity, "message": message})
-        self._unlisted.clear()
 
     def memories(self) -> list[Row]:
         """The rows of ``memories`` so far, as dicts."""

@@ -217,7 +217,28 @@ def by_folder(problems: pa.Table) -> pa.Table:
     """`problems` with one row for all files of a folder that no format claims for the same reason, for many rows that
     say that something is empty, and for many that say the same of the same field.
     """
-    return _by_folder(_many_by_folder(problems))
+    problems = _many_by_folder(problems)
+    of_file = pc.and_(pc.is_null(problems["memory_id"]), pc.is_null(problems["field"]))
+    holds_text = pc.match_substring(problems["message"], KEPT_WITH)
+    mask = pc.and_(pc.is_in(problems["rule"], value_set=_BY_FOLDER), pc.and_(of_file, pc.invert(holds_text)))
+    files = problems.filter(mask)
+    if files.num_rows < 2:
+        return problems
+    why = pc.struct_field(pc.extract_regex(files["message"], r"(?P<why>: expected .*?\. Got )"), "why")
+    folder = pc.replace_substring_regex(files["path"], "/?[^/]*$", "")
+    keyed = files.append_column("folder", folder).append_column("why", pc.fill_null(why, ""))
+    grouped = keyed.group_by(["folder", "rule", "why"], use_threads=False)
+    rows = []
+    for row in grouped.aggregate(
+        [("message", "min"), ("message", "count"), ("severity", "min"), ("path", "min")]
+    ).to_pylist():
+        count, place = row["message_count"], row["folder"] or "."
+        is_one = count == 1
+        message = row["message_min"] if is_one else f"{place}: {count:,} files, first {row['message_min']}"
+        path = row["path_min"] if is_one else place
+        rows.append({"path": path, "rule": row["rule"], "severity": row["severity_min"], "message": message})
+    summary = pa.Table.from_pylist(rows, problems.schema)
+    return in_order(problems.filter(pc.invert(mask)), summary)
 
 
 def _many_by_folder(problems: pa.Table) -> pa.Table:
@@ -253,30 +274,6 @@ def _many_by_folder(problems: pa.Table) -> pa.Table:
     ]
     kept = problems.filter(pa.array(is_kept))
     return in_order(kept, pa.Table.from_pylist(rows, problems.schema))
-
-
-def _by_folder(problems: pa.Table) -> pa.Table:
-    of_file = pc.and_(pc.is_null(problems["memory_id"]), pc.is_null(problems["field"]))
-    holds_text = pc.match_substring(problems["message"], KEPT_WITH)
-    mask = pc.and_(pc.is_in(problems["rule"], value_set=_BY_FOLDER), pc.and_(of_file, pc.invert(holds_text)))
-    files = problems.filter(mask)
-    if files.num_rows < 2:
-        return problems
-    why = pc.struct_field(pc.extract_regex(files["message"], r"(?P<why>: expected .*?\. Got )"), "why")
-    folder = pc.replace_substring_regex(files["path"], "/?[^/]*$", "")
-    keyed = files.append_column("folder", folder).append_column("why", pc.fill_null(why, ""))
-    grouped = keyed.group_by(["folder", "rule", "why"], use_threads=False)
-    rows = []
-    for row in grouped.aggregate(
-        [("message", "min"), ("message", "count"), ("severity", "min"), ("path", "min")]
-    ).to_pylist():
-        count, place = row["message_count"], row["folder"] or "."
-        is_one = count == 1
-        message = row["message_min"] if is_one else f"{place}: {count:,} files, first {row['message_min']}"
-        path = row["path_min"] if is_one else place
-        rows.append({"path": path, "rule": row["rule"], "severity": row["severity_min"], "message": message})
-    summary = pa.Table.from_pylist(rows, problems.schema)
-    return in_order(problems.filter(pc.invert(mask)), summary)
 
 
 def _duplicates(ids: pa.Table, rows: Rows) -> None:

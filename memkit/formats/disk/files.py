@@ -212,15 +212,13 @@ class Listing:
         """The hidden folders that were not looked into and hold Markdown, with how much: names are counted, no file is
         opened.
         """
-        return list(self._unread_markdown())
-
-    def _unread_markdown(self) -> Iterator[tuple[str, str]]:
-        n_left = MOST_COUNTED
+        found, n_left = list[tuple[str, str]](), MOST_COUNTED
         for top in sorted(self.passed_folders):
             count, n_names = self.count_markdown(top, n_left) if n_left > 0 else (0, 0)
             n_left -= n_names
             if count:
-                yield self.shown(top), f"{count}{' or more' if n_left <= 0 else ''}"
+                found.append((self.shown(top), f"{count}{' or more' if n_left <= 0 else ''}"))
+        return found
 
     def count_markdown(self, top: str, most: int) -> tuple[int, int]:
         """How many Markdown files a folder holds, and how many names were looked at, up to about `most`."""
