@@ -199,7 +199,7 @@ def digest(
     including uncommitted files if the span ends now. Otherwise they come from created_at and updated_at, which do not
     show what was removed, nor a text before it changed. The result's notes say which. Decisions are recognised by their
     words, labels and headings, in Russian and English; names by repeated capitals. Contradictions are looked for among
-    the 5,000 newest memories; the cost of all else is linear in the texts.
+    the newest memories, 5,000 and 2,000,000 characters at most; the cost of all else is linear in the texts.
 
     Parameters
     ----------
