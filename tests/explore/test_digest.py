@@ -17,8 +17,7 @@ from memkit.cli.app import app_for
 from memkit.explore.digest.decisions import decisions
 from memkit.explore.digest.digest import LINES, SECTIONS, Digest
 from memkit.explore.digest.names import new_names
-from memkit.explore.digest.sentences import SENTENCES
-from memkit.explore.digest.span import span_of
+from memkit.explore.digest.span import SENTENCES, span_of
 from memkit.tables.samples import write_files
 from memkit.text.sentences import sentences_of
 

@@ -88,13 +88,13 @@ def decisions(sentences: pa.Table, above: pa.Table) -> pa.Table:
     Parameters
     ----------
     sentences : pyarrow.Table
-        As `memkit.explore.digest.sentences.new_sentences` returns them.
+        As `memkit.explore.digest.span.new_sentences` returns them.
     above : pyarrow.Table
         Columns memory_id and above: the headings and the type of each memory.
 
     Examples
     --------
-    >>> from memkit.explore.digest.sentences import SENTENCES
+    >>> from memkit.explore.digest.span import SENTENCES
     >>> texts = ["Решили: пул на десять.", "Решили задачу.", "Кто решил?", "We will ship on Friday."]
     >>> rows = [{"row": 0, "memory_id": "a", "is_heading": False, "text": text} for text in texts]
     >>> above = pa.table({"memory_id": ["a"], "above": [""]})

@@ -15,8 +15,7 @@ from memkit import Corpus
 from memkit.errors import count_of
 from memkit.explore.digest.decisions import decisions
 from memkit.explore.digest.names import LEAST_MENTIONS, new_names
-from memkit.explore.digest.sentences import differing, new_sentences
-from memkit.explore.digest.span import BASES, Span, expired_in, never_listed, span_of
+from memkit.explore.digest.span import BASES, Span, differing, expired_in, never_listed, new_sentences, span_of
 from memkit.explore.digest.unsettled import boxes, contradictions
 from memkit.extend import Moment
 from memkit.extend.reading import Row

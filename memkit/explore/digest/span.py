@@ -1,9 +1,10 @@
-"""What a folder gained, changed and lost within a span of time: from its git history, else from dates."""
+"""What changed in a folder within a span of time, to the sentence: from its git history, else from dates."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,9 +17,10 @@ from memkit.extend.reading import Rows
 from memkit.extend.showing import as_of_time, rows_of, until_text
 from memkit.past.repository import Repository, log, opened
 from memkit.past.versions import versions_of
-from memkit.schemas import TIMESTAMP, kinds_where, result_schema, tuples_of
+from memkit.schemas import TIMESTAMP, is_verbatim, kinds_where, result_schema, tuples_of
 from memkit.search.fitted.rows import take_runs
 from memkit.tables.corpus import states_at
+from memkit.text.sentences import Sentence, sentences_of
 
 BASES = ("git", "dates")
 """What a digest can rest on: the states that git keeps, or the dates of the memories."""
@@ -237,3 +239,39 @@ def _of_user(corpus: Corpus, user_id: str | None) -> Corpus:
 def with_memories(corpus: Corpus, memories: pa.Table) -> Corpus:
     """The corpus with these of its memories; its other tables are not read here."""
     return Corpus({**corpus.tables, "memories": memories})
+
+
+SENTENCES = result_schema(
+    (pa.int64(), "row"),
+    (pa.string(), "memory_id"),
+    (TIMESTAMP, "date"),
+    (pa.string(), "path"),
+    (pa.int64(), "line"),
+    (pa.string(), "title"),
+    (pa.bool_(), "is_heading"),
+    (pa.string(), "text"),
+)
+"""``row`` is the row of the changes that the sentence is in."""
+
+
+def differing(text: str | None, other: str | None) -> list[Sentence]:
+    """The sentences of a text that another one does not have.
+
+    >>> [sentence.text for sentence in differing("Пул: десять. Решили: хватит.", "Пул: десять.")]
+    ['Решили: хватит.']
+    """
+    known = {sentence.text for sentence in sentences_of(other or "")}
+    return [sentence for sentence in sentences_of(text or "") if sentence.text not in known]
+
+
+def new_sentences(changes: pa.Table) -> pa.Table:
+    """The new sentences of changes, of the columns of `SENTENCES`; all of those whose text before is not known."""
+    rows = list[dict[str, Any]]()
+    for number, change in enumerate(changes.to_pylist()):
+        kept = {name: change[name] for name in ("memory_id", "date", "path", "title")}
+        lines = is_verbatim(change["kind"], change["path"])
+        for sentence in differing(change["after"], change["before"]):
+            line = change["line"] and change["line"] + (sentence.lines_above if lines else 0)
+            more = {"row": number, "line": line, "is_heading": sentence.is_heading, "text": sentence.text}
+            rows.append({**kept, **more})
+    return pa.Table.from_pylist(rows, SENTENCES)
