@@ -15,14 +15,14 @@ import memkit as mk
 ROOT = Path(__file__).parents[1]
 CEILINGS = {
     # what: ceiling, and what the last raise was for; a change that adds a module says which one it ends
-    "modules": (290, "mk.extend is modules that strangers import; verbs and pictures from outside lie in their rooms"),
+    "modules": (285, "mk.extend is modules that strangers import; verbs and pictures from outside lie in their rooms"),
     "lines of code": (
-        51_673,
+        51_663,
         "times in names and headings with their zones, and values that another memory calls secret",
     ),
     "public names": (64, "what is at the top; the rest is in rooms, as mk.errors and mk.labels"),
     "lines of tests": (
-        62_643,
+        62_638,
         "a package's own checks over what is read, refreshed and kept; with blanks",
     ),
     "longest module": (638, "memkit/text/secrets.py, whose rows are data"),
