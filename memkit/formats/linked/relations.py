@@ -531,7 +531,7 @@ class _Relating:
                     self.reached.add(led.paths[0])
                     if source in self.listed:
                         self.listed[source].add(led.paths[0])
-                    if types[row] in _SUCCESSION:
+                    if types[row] in _SUCCESSION.values():
                         self.succeeding.append((source, led.paths[0], types[row]))
         columns = {"to_id": ids, "type": types, "state": states}
         arrays = [pa.array(columns.get(field.name, batch[field.name]), field.type) for field in batch.schema]
