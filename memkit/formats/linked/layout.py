@@ -24,7 +24,7 @@ from memkit.formats.linked.page import LOOSE, Page, names_pages, tags_of
 from memkit.formats.linked.relations import OTHER_FILES, relate
 from memkit.formats.notes import format as notes
 from memkit.formats.rows import Rows
-from memkit.formats.spelling import DESCRIPTIONS, TAGS, plain
+from memkit.formats.spelling import TAGS, plain
 from memkit.formats.syntax.places import UUID
 from memkit.formats.workspace import OF_DATES
 
@@ -42,8 +42,8 @@ class Census:
 
     Attributes
     ----------
-    pages, headed, linking, typed : float
-        Pages, those with front matter, those that link to another page, those with a type and a title or description.
+    pages, headed, linking : float
+        Pages, those with front matter, those that link to another page.
     is_vault, is_bundle : bool
         Whether an app's folder, or an index with ``okf_version``, marks it.
     """
@@ -51,14 +51,13 @@ class Census:
     pages: float = 0
     headed: float = 0
     linking: float = 0
-    typed: float = 0
     is_vault: bool = False
     is_bundle: bool = False
     tags: dict[str, None] = field(default_factory=dict)
 
     def add(self, other: Census, weight: float = 1) -> None:
         """Add what is known of a folder below, or of a page that stands for `weight` of them."""
-        for name in ("pages", "headed", "linking", "typed"):
+        for name in ("pages", "headed", "linking"):
             setattr(self, name, getattr(self, name) + weight * getattr(other, name))
         self.tags |= other.tags
 
@@ -155,12 +154,11 @@ def _read_page(file: File, stems: Set[str], stem: str) -> Census | None:
     if any(other.claims_file(file) for other in (notes.FORMAT, facts.FORMAT)):
         return None
     fields = {plain(key): value for key, value in file.front.fields.items()} if file.front else {}
-    is_typed = "type" in fields and ("title" in fields or not fields.keys().isdisjoint(DESCRIPTIONS))
     body = file.source.text[file.front.body_at :] if file.front else file.source.text
     has_links = "](" in body or "[[" in body
     is_linking = has_links and names_pages(without_code(body, fences(body)), stems, stem)
     tags = dict.fromkeys(tag.casefold() for name in TAGS for tag in tags_of(fields.get(name)))
-    return Census(1, bool(fields), is_linking, is_typed, is_bundle="okfversion" in fields, tags=tags)
+    return Census(1, bool(fields), is_linking, is_bundle="okfversion" in fields, tags=tags)
 
 
 def survey(folder: Folder) -> Survey:
