@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 import memkit as mk
 from memkit.change.workspace import MemoryIndex, MemoryStorage, get_index, get_storage, slug_of
-from memkit.cli.app import app
+from memkit.cli.app import app_for
 from memkit.errors import ChangeRefusedError, MemkitError, NotFoundError, ParameterError, QueryError
 from memkit.index.encoders.http import HttpEncoder
 from memkit.serve.tools import Tools
@@ -238,7 +238,7 @@ def test_the_tools_write_and_read_in_the_zone_of_the_server(tmp_path: Path) -> N
 
 def test_the_command_line_takes_the_zone(tmp_path: Path) -> None:
     command = ["add-log", str(tmp_path), "Ночь.", "--timezone", "Europe/Moscow", "--yes"]
-    result = CliRunner().invoke(app, [*command, "--as-of", "2025-02-03T21:30:00Z"])
+    result = CliRunner().invoke(app_for(command), [*command, "--as-of", "2025-02-03T21:30:00Z"])
     assert result.exit_code == 0, result.output
     assert (tmp_path / "memory/2025-02-04.md").read_text("utf-8") == "# Daily Log: 2025-02-04\n\n### 00:30\n\nНочь.\n"
 
@@ -514,8 +514,8 @@ def test_serve_takes_a_preset_that_set_and_profile_win_over(
     path = tmp_path / "p.toml"
     path.write_text("[retriever]\nvector_weight = 0.4\n", "utf-8")
     call = ["serve", str(root), "--http", "0", "--preset", "workspace"]
-    CliRunner().invoke(app, [*call, "--set", "bm25_weight=0.5", "--set", "encoder=none", "--profile", str(path)])
-    CliRunner().invoke(app, call)
+    for words in ([*call, "--set", "bm25_weight=0.5", "--set", "encoder=none", "--profile", str(path)], call):
+        CliRunner().invoke(app_for(words), words)
     both, alone = (tools.live.parameters for tools in served)
     assert (alone["vector_weight"], alone["bm25_weight"], alone["normalize"]) == (0.7, 0.3, "max")
     assert (both["vector_weight"], both["bm25_weight"], both["normalize"]) == (0.4, 0.5, "max")
