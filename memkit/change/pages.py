@@ -34,7 +34,7 @@ from memkit.errors import ChangeRefusedError, FormatError, ParameterError, did_y
 from memkit.formats.disk.files import below_place
 from memkit.formats.fields import words_given
 from memkit.formats.format import MARKDOWN
-from memkit.formats.linked.links import links_in, without_code
+from memkit.formats.linked.links import DEFINED, links_in, without_code
 from memkit.formats.linked.relations import MEM, folded, without_ending
 from memkit.formats.notes.format import check_body, check_fields, format_note, parse_note
 from memkit.formats.rows import Tables
@@ -54,8 +54,6 @@ _NO_LINKS = re.compile(
 )
 """Comments and formulas. A formula in a line begins and ends without a blank, so that two prices are none."""
 _ITEM = re.compile(r"\s*(?:[-*+]|\d{1,9}[.)])[ \t]")
-_DEFINED = re.compile(r"^ {0,3}\[(?!\^)[^\[\]\n]{1,500}\]:[ \t]*(<[^<>\n]{1,1000}>|[^\s<]\S{0,999})", re.MULTILINE)
-"""What ``[text][name]`` leads to, defined in a line of its own."""
 _TARGET = re.compile(r"!?\[\[[ \t]*([^\[\]\n|#]*?)[ \t\\]*(?=[|#\]])")
 
 if TYPE_CHECKING:
@@ -274,8 +272,8 @@ def _spliced_links(text: str, source: str, links: list[dict[str, Any]], moved: _
 def _spliced_definitions(text: str, source: str, paths: set[str], moved: _Moved) -> Iterator[Splice]:
     """What changes in the lines of a page that say where ``[text][name]`` leads."""
     for match, leads_to in definitions_in(text, source, paths):
-        if moved.old in (source, leads_to) and (new := _written(f"[]({match[1]})", source, leads_to, moved)):
-            yield Splice(match.start(1), match.end(1), new[3:-1])
+        if moved.old in (source, leads_to) and (new := _written(f"[]({match['place']})", source, leads_to, moved)):
+            yield Splice(*match.span("place"), new[3:-1])
 
 
 def definitions_in(text: str, source: str, paths: Container[str]) -> Iterator[tuple[re.Match[str], str]]:
@@ -283,8 +281,8 @@ def definitions_in(text: str, source: str, paths: Container[str]) -> Iterator[tu
     front = front_matter.split(plain_lines(text))
     head = _line_starts(text)[front.body_line - 2] if front else 0
     bare = without_code(text, fences(text.replace("\r\n", "\n")))
-    for match in _DEFINED.finditer(_linking(text, bare, head), head):
-        if link := next(links_in(f"[]({match[1]})"), None):
+    for match in DEFINED.finditer(_linking(text, bare, head), head):
+        if link := next(links_in(f"[]({match['place']})"), None):
             place = posixpath.normpath(posixpath.join(posixpath.dirname(source), link.target)).lstrip("/")
             if leads_to := next((path for path in (place, f"{place}.md") if path in paths), None):
                 yield match, leads_to

@@ -33,7 +33,7 @@ from memkit.formats import reader
 from memkit.formats.disk.lock import CALLS, STATE
 from memkit.formats.disk.source import decode
 from memkit.formats.format import MARKDOWN, File
-from memkit.formats.linked.links import links_in
+from memkit.formats.linked.links import DEFINED, links_in
 from memkit.formats.linked.page import LISTED, said_in_front, says_words
 from memkit.formats.registry import FORMATS, parse_file
 from memkit.formats.rows import Row, Rows
@@ -443,7 +443,7 @@ class _Links:
             self.kinds[path].add(kind)
         self.links: dict[str, list[Row]] = defaultdict(list)
         for link in links_of(linked.tables, draft.corpus.tables):
-            if link["source"] != link["target"]:
+            if link["source"] != link["target"] and not DEFINED.match(link["written"]):
                 self.links[link["target"]].append(link)
         may_define = pc.match_substring(linked.tables["memories"]["text"], "]:")
         for source in pc.unique(linked.tables["memories"].filter(may_define)["path"]).drop_null().to_pylist():

@@ -92,6 +92,31 @@ def test_what_is_no_link_to_a_page_is_no_row(tmp_path: Path) -> None:
     assert targets(corpus_of(tmp_path, pages)) == []
 
 
+def test_a_name_that_a_line_of_the_page_defines_is_a_link_and_other_brackets_are_none(tmp_path: Path) -> None:
+    told = """# Чай
+
+[о сортах][Сорта Чая], [мёд][] и [текст [в скобках]][мёд]. ![вид][мёд] [нет][её] сноска [а][^1], `[код][мёд]`
+
+- [x][y] сделано
+- [ ] [мёд] дело
+
+[сорта  чая]: sorts%20of%20tea.md "Сорта"
+[мёд]: <мёд.md>
+[мёд]: other.md
+[^1]: sorts%20of%20tea.md
+[w]: https://a.b/c.md
+[сайт][w]
+"""
+    pages = {"чай.md": told, "sorts of tea.md": "# Сорта\n\nМного.\n", "мёд.md": "# Мёд\n\nМайский.\n"}
+    corpus = corpus_of(tmp_path, pages)
+    sorts, honey = (
+        ("[сорта  чая]: sorts%20of%20tea.md", "found", "sorts of tea.md"),
+        ("[мёд]: <мёд.md>", "found", "мёд.md"),
+    )
+    assert targets(corpus) == [sorts, honey, honey]
+    assert corpus.tables["relations"]["line"].to_pylist() == [3, 3, 3]
+
+
 def test_a_link_to_a_folder_that_is_there_is_none_that_is_dead(tmp_path: Path) -> None:
     text = "[x](../files/) [y](/notes) [z](../gone/) [[files]]\n"
     corpus = corpus_of(tmp_path, {"notes/a.md": PAGE.format(title="A", text=text), "files/b.pdf": "x"})

@@ -1,4 +1,4 @@
-"""The links of Markdown: ``[[target#part|text]]``, ``[text](page.md#part)`` and embeds, each with its line.
+"""The links of Markdown: ``[[target#part|text]]``, ``[text](page.md#part)``, ``[text][name]`` and embeds, with lines.
 
 Code holds no links, and neither do addresses on the web. Cost is linear in the text.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from itertools import chain
-from operator import attrgetter
 from typing import NamedTuple
 from urllib.parse import unquote
 
@@ -18,9 +17,13 @@ from memkit.base.fences import Fences
 # times as fast.
 _WIKI = re.compile(r"\[\[([^\[\]\n|#]{0,500})(?:#([^\[\]\n|]{0,500}))?(?:\|([^\[\]\n]{0,500}))?\]\]")
 _INLINE = re.compile(
-    r"\]\((<[^<>\n]{1,1000}>|(?:[^()\s<]|\([^()\s]{0,200}\)){1,1000})"
-    r"(?:[ \t]+(?:\"[^\"\n]{0,300}\"|'[^'\n]{0,300}'))?[ \t]*\)"
+    r"\](?:\[([^\[\]\n^][^\[\]\n]{0,499})?\]|\((<[^<>\n]{1,1000}>|(?:[^()\s<]|\([^()\s]{0,200}\)){1,1000})"
+    r"(?:[ \t]+(?:\"[^\"\n]{0,300}\"|'[^'\n]{0,300}'))?[ \t]*\))"
 )
+DEFINED = re.compile(
+    r"^ {0,3}\[(?!\^)(?P<name>[^\[\]\n]{1,500})\]:[ \t]*(?P<place><[^<>\n]{1,1000}>|[^\s<]\S{0,999})", re.MULTILINE
+)
+"""The line that says where ``[text][name]`` leads; a footnote's is none."""
 _CODE = re.compile(r"(`(?<!``)`{0,2})(?!`)[^\n]{1,1000}?(?<!`)\1(?!`)")
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//")
 _TEXT_BEGINS = 500
@@ -33,7 +36,7 @@ class Link(NamedTuple):
     Attributes
     ----------
     written : str
-        All of it, brackets included.
+        All of it, brackets included; of ``[text][name]`` the line that says where the name leads.
     target : str
         What it names, decoded: a path, a stem, a title, an alias or an id; empty for a part of the same page.
     part : str
@@ -83,18 +86,17 @@ def links_in(text: str) -> Iterator[Link]:
     --------
     >>> [(link.target, link.part, link.text) for link in links_in("[[чай#сорт|о чае]] и [план](a%20b.md#x), [w](https://a.b)")]
     [('чай', 'сорт', 'о чае'), ('a b.md', 'x', 'план')]
+    >>> [(link.written, link.text) for link in links_in("[о чае][Чай], [x][y], [к][^1]\\n[чай]: tea.md\\n[^1]: b.md")]
+    [('[чай]: tea.md', 'о чае')]
     """
     return chain(_in_brackets(text), _inline(text))
-
-
-def links_by_line(text: str) -> list[Link]:
-    """The links of `links_in` in the order of their lines; of one line those in brackets come first."""
-    return sorted(links_in(text), key=attrgetter("line"))
 
 
 def link_in(written: str) -> Link | None:
     """The first link of a text, which may be all of it."""
     match = _WIKI.match(written, written.startswith("!"))
+    if defined := DEFINED.match(written):
+        return _led(written, defined["place"], "", 1)
     return (_wiki(written, match, 1) if match else None) or next(links_in(written), None)
 
 
@@ -122,18 +124,33 @@ def _wiki(text: str, match: re.Match[str], line: int) -> Link | None:
 
 
 def _inline(text: str) -> Iterator[Link]:
+    # Of two lines for one name the first counts.
+    defined = {_called(match["name"]): match for match in reversed([*DEFINED.finditer(text)])} if "][" in text else {}
     line, offset = 1, 0
     for match in _INLINE.finditer(text):
         line += text.count("\n", offset, match.start())
         offset = match.start()
-        begin = _opening(text, match.start())
-        destination = match[1].strip("<>")
-        if begin is None or _ADDRESS.match(destination) or text[begin - 1 : begin] == "!":
+        begin = _opening(text, offset)
+        if begin is None or text[begin - 1 : begin] == "!":
             continue
-        path, _, part = map(unquote, destination.partition("#"))  # %23 is a sign of the name
-        if path:
-            written, words = text[begin : match.end()], text[begin + 1 : match.start()]
-            yield Link(written, path, part, words, line, False, False, unquote(destination))
+        written, words, place = text[begin : match.end()], text[begin + 1 : offset], match[2]
+        if place is None and (named := defined.get(_called(match[1] or words))):
+            written, place = named[0].strip(), named["place"]
+        if place and (link := _led(written, place, words, line)):
+            yield link
+
+
+def _called(name: str) -> str:
+    return " ".join(name.casefold().split())
+
+
+def _led(written: str, place: str, words: str, line: int) -> Link | None:
+    """The link to a place of the folder; an address and a part of the same page are none."""
+    destination = place.strip("<>")
+    path, _, part = map(unquote, destination.partition("#"))  # %23 is a sign of the name
+    if not path or _ADDRESS.match(destination):
+        return None
+    return Link(written, path, part, words, line, False, False, unquote(destination))
 
 
 def _opening(text: str, end: int) -> int | None:

@@ -16,7 +16,7 @@ from typing import Any
 
 from memkit.base.fences import Heading, fences, headings
 from memkit.formats.format import File
-from memkit.formats.linked.links import Link, links_by_line, links_in, without_code
+from memkit.formats.linked.links import Link, links_in, without_code
 from memkit.formats.linked.relations import LINKS_TO, is_relation, names_file, written_in
 from memkit.formats.rows import Row, Rows, heading_path, json_text
 from memkit.formats.spelling import (
@@ -230,7 +230,7 @@ class Page(Sections):
         self.is_vault = is_vault
         self.known_tags = {tag.casefold() for tag in chain(self.tags, known_tags)}
         self.plain_text = without_code(self.body, self.code)
-        self._links = links_by_line(self.plain_text)  # sections ask in their order
+        self._links = sorted(links_in(self.plain_text), key=lambda link: link.line)  # sections ask in their order
         self._n_asked = 0
         self.title = self.title_of()
 

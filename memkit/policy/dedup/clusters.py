@@ -67,7 +67,7 @@ class Order:
 
 
 def in_order(nodes: Nodes, rows: pa.Table, survivor: str, like: Ints) -> Order:
-    """The order of `rows`.
+    """The order of `rows`, each of which has a node.
 
     They have columns ``linked``, whether a page or an index links to their file, ``aside``, whether it is a copy or
     lies among old ones, and ``named``, whether their text names their subject. Nodes that may ever be of one cluster
@@ -82,7 +82,7 @@ def in_order(nodes: Nodes, rows: pa.Table, survivor: str, like: Ints) -> Order:
     node = nodes.node[positions]
     for part, rule in zip(places, SURVIVORS[survivor], strict=True):
         if rule in (_NEWEST, _OLDEST):
-            _share_age(part, np.where(node >= 0, like[node], -1) if len(like) else node, rows)
+            _share_age(part, like[node], rows)
     priority = np.empty(len(rows), dtype=np.int64)
     priority[np.lexsort(places[::-1])] = np.arange(len(rows))
     best = heads(len(nodes.first), node, priority)
@@ -134,11 +134,11 @@ def _places(rows: pa.Table, survivor: str) -> Ints:
 
 
 def _share_age(places: Ints, group: Ints, rows: pa.Table) -> None:
-    """Give a row without a date the first place of the dated ones of its group (-1: none), as nobody knows its age."""
-    dated = pc.is_valid(pc.coalesce(rows["created_at"], rows["updated_at"])).to_numpy() & (group >= 0)
+    """Give a row without a date the first place of the dated ones of its group, as nobody knows its age."""
+    dated = pc.is_valid(pc.coalesce(rows["created_at"], rows["updated_at"])).to_numpy()
     first = np.full(int(group.max(initial=0)) + 1, len(rows) + 1)
     np.minimum.at(first, group[dated], places[dated])
-    others = np.flatnonzero(~dated & (group >= 0))
+    others = np.flatnonzero(~dated)
     others = others[first[group[others]] <= len(rows)]
     places[others] = first[group[others]]
 
@@ -162,9 +162,7 @@ def heads(n: int, label: Ints, priority: Ints) -> Ints:
 def _table(ordered: Order, survivors: Ints, label: Ints, pairs: tuple[Any, ...]) -> pa.Table:
     node, best = ordered.node, ordered.best
     ids = ordered.rows["memory_id"].to_numpy(zero_copy_only=False)
-    has_node = np.flatnonzero(node >= 0)
-    counts = np.bincount(label[node[has_node]], minlength=len(label))
-    clustered = has_node[counts[label[node[has_node]]] > 1]
+    clustered = np.flatnonzero(np.bincount(label[node], minlength=len(label))[label[node]] > 1)
     nodes, survivors_of = node[clustered], survivors[node[clustered]]
     similarity, semantic = _between(nodes, survivors_of, len(label), pairs)
     group = label[nodes]

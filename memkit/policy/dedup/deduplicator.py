@@ -19,7 +19,7 @@ from memkit.formats.finished import is_aside
 from memkit.policy.base import VERDICT, Policy, needed
 from memkit.policy.dedup.agreement import precision_recall, similarity_of, threshold_for
 from memkit.policy.dedup.clusters import SURVIVORS, Order, chains, components, in_order, verdicts
-from memkit.policy.dedup.pairs import FLAGS, KINDS, OWNER, each_once, find_pairs, mergeable, never_merges, node_table
+from memkit.policy.dedup.pairs import FLAGS, KINDS, OWNER, each_once, find_pairs, mergeable, node_table, reaching
 from memkit.schemas import REPLACED, kinds_where, tuples_of, with_column, without_file
 from memkit.tables.statement import as_table, input_table
 
@@ -213,13 +213,8 @@ class Deduplicator(Policy):
         """The pairs that merge at the current thresholds, each once: columns as in ``distinct_``."""
         self._fitted()
         threshold = self.threshold_ if self.threshold is None else float(self.threshold)
-        kind, value = self.pairs_["kind"], self.pairs_["similarity"]
-        least = {"semantic": threshold, "lexical": float(self.lexical_threshold)}
-        merges = pc.equal(kind, "exact")
-        for name in self.kinds:
-            of_kind = pc.and_(pc.equal(kind, name), pc.greater_equal(value, least.get(name, 0.0)))
-            merges = pc.or_(merges, of_kind)
-        return each_once(self.pairs_.filter(pc.and_(merges, pc.invert(never_merges(self.pairs_)))))
+        merges = reaching(self.pairs_, ("exact", *self.kinds), threshold, float(self.lexical_threshold))
+        return each_once(self.pairs_.filter(merges))
 
     def report(self) -> pa.Table:
         """Counts at the current thresholds: measure (string), count (int64).
@@ -239,7 +234,7 @@ class Deduplicator(Policy):
             counts[flag] = pc.sum(self.pairs_[flag]).as_py() or 0
         merging = self._merging()
         counts["merging"] = counts["pairs_exact"] + len(merging[0])
-        counts["never_merging"] = pc.sum(never_merges(self.distinct_)).as_py() or 0
+        counts["never_merging"] = self.distinct_.num_rows - self.distinct_.filter(reaching(self.distinct_)).num_rows
         counts["pairs"] = self.distinct_.num_rows
         clustered = self._verdicts(self.nodes_.rows)
         counts["refused"] = pc.sum(pc.not_equal(clustered["survivor"], clustered["memory_id"])).as_py() or 0
@@ -295,7 +290,7 @@ class Deduplicator(Policy):
         is_kept = rows is self.nodes_.rows
         if is_kept and self.survivor in self._orders:
             return self._orders[self.survivor]
-        able = self.node_pairs_.filter(pc.invert(never_merges(self.node_pairs_)))
+        able = self.node_pairs_.filter(reaching(self.node_pairs_))
         like = components(len(self.nodes_.first), able["a"].to_numpy(), able["b"].to_numpy())
         # Only where another memory says nearly the same is there a choice.
         fitted = self.nodes_.places(rows["memory_id"]).to_numpy(zero_copy_only=False).astype(np.int64)
@@ -305,12 +300,11 @@ class Deduplicator(Policy):
         rows, names = rows.take(pa.array(asked)), self.nodes_.owners.names
         paths = rows["path"].to_pylist()
         linked, beside = set(self.linked_), set(paths)
-        told = {
-            "linked": [path in linked for path in paths],
-            "aside": [path is not None and is_aside(path, beside) for path in paths],
-            "named": [names(row, row) for row in fitted[asked].tolist()],
-        }
-        for name, flags in told.items():
+        for name, flags in (
+            ("linked", [path in linked for path in paths]),
+            ("aside", [path is not None and is_aside(path, beside) for path in paths]),
+            ("named", [names(row, row) for row in fitted[asked].tolist()]),
+        ):
             rows = rows.append_column(name, pa.array(flags, pa.bool_()))
         order = in_order(self.nodes_, rows, self.survivor, like)
         if is_kept:

@@ -200,10 +200,8 @@ def _of_batch(
     texts: pa.LargeStringArray, text: Ints, scopes: Ints, families: Families, floor: float, words: bool
 ) -> list[tuple[str, Any]]:
     grams = near.trigrams(texts, scopes, text)
-    return [
-        ("substring", near.substring_pairs(texts.take(pa.array(text)), scopes, grams, words, families)),
-        ("lexical", near.lexical_pairs(grams, floor, families)),
-    ]
+    substrings = near.substring_pairs(texts.take(pa.array(text)), scopes, grams, words, families)
+    return [("substring", substrings), ("lexical", near.lexical_pairs(grams, floor, families))]
 
 
 def _of_namesakes(nodes: Nodes, settings: Any, vectors: Any) -> list[tuple[str, Pairs]]:
@@ -211,7 +209,7 @@ def _of_namesakes(nodes: Nodes, settings: Any, vectors: Any) -> list[tuple[str, 
     met, members = nodes.scopes.met(), nodes.scopes.members
     if not len(met[0]):
         return []
-    n, floor = len(nodes.first), settings.lexical_floor
+    n, floor, words = len(nodes.first), settings.lexical_floor, settings.substring == "words"
     code = _codes(members[met[0]], members[met[1]], n)
     low, high = np.divmod(np.unique(code), n)
     found = list[tuple[str, Pairs]]()
@@ -220,11 +218,10 @@ def _of_namesakes(nodes: Nodes, settings: Any, vectors: Any) -> list[tuple[str, 
         i, j = np.split(ends, 2)
         texts = nodes.texts.take(pa.array(distinct))
         grams, none = near.trigrams(texts, np.zeros(len(distinct), np.int64)), Families.none(len(distinct))
-        of_part = {
-            "substring": near.substrings_of(texts, grams, [(i, j), (j, i)], settings.substring == "words", none),
-            "lexical": near.lexical_of(grams, floor, near.likely(grams, floor, none, [(i, j)])),
-        }
-        found += ((kind, (distinct[a], distinct[b], alike)) for kind, (a, b, alike) in of_part.items())
+        substrings = near.substrings_of(texts, grams, [(i, j), (j, i)], words, none)
+        lexical = near.lexical_of(grams, floor, near.likely(grams, floor, none, [(i, j)]))
+        for kind, (a, b, alike) in (("substring", substrings), ("lexical", lexical)):
+            found.append((kind, (distinct[a], distinct[b], alike)))
     if vectors is not None:
         found.append(("semantic", near_of(vectors, low, high, float(settings.floor))))
     # Only of scopes in which something was found are the templates asked for.
@@ -351,19 +348,24 @@ def each_once(pairs: pa.Table) -> pa.Table:
     return pairs.take(np.sort(order[np.unique(codes, return_index=True)[1]]))
 
 
+def reaching(
+    pairs: pa.Table, kinds: tuple[str, ...] = ("exact", *KINDS), threshold: float = 0, lexical_threshold: float = 0
+) -> pa.Array:
+    """Which pairs no conflict keeps apart, are of some kinds and as similar as their kind has to be."""
+    kind, similarity = pairs["kind"].to_numpy().astype(str), pairs["similarity"].to_numpy()
+    least = np.select([kind == "semantic", kind == "lexical"], [threshold, lexical_threshold], 0.0)
+    return pc.and_not(pa.array(np.isin(kind, kinds) & (similarity >= least)), never_merges(pairs))
+
+
 def mergeable(
     node_pairs: pa.Table, kinds: tuple[str, ...], threshold: float, lexical_threshold: float
 ) -> tuple[Ints, Ints, Any, Any]:
     """Pairs of nodes that may merge: a, b (a < b), the best similarity, and whether only vectors found them."""
-    kind = node_pairs["kind"].to_numpy(zero_copy_only=False).astype(str)
-    similarity = node_pairs["similarity"].to_numpy()
-    least = np.select([kind == "semantic", kind == "lexical"], [threshold, lexical_threshold], 0.0)
-    chosen = np.isin(kind, list(kinds)) & (similarity >= least)
-    chosen &= ~node_pairs["contradiction"].to_numpy(zero_copy_only=False).astype(bool)
-    a, b = node_pairs["a"].to_numpy()[chosen], node_pairs["b"].to_numpy()[chosen]
+    chosen = node_pairs.filter(reaching(node_pairs, kinds, threshold, lexical_threshold))
+    a, b, similarity, kind = (chosen[name].to_numpy() for name in ("a", "b", "similarity", "kind"))
     low, high = np.minimum(a, b), np.maximum(a, b)
-    order = np.lexsort((-similarity[chosen], high, low))
-    low, high, similarity, kind = low[order], high[order], similarity[chosen][order], kind[chosen][order]
+    order = np.lexsort((-similarity, high, low))
+    low, high, similarity, kind = low[order], high[order], similarity[order], kind[order]
     starts = np.flatnonzero(np.r_[True, (np.diff(low) != 0) | (np.diff(high) != 0)]) if len(low) else np.empty(0, int)
     semantic = np.logical_and.reduceat(kind == "semantic", starts) if len(starts) else np.empty(0, bool)
     return low[starts], high[starts], similarity[starts], semantic
