@@ -510,6 +510,16 @@ def test_duplicates_among_twice_the_texts_of_a_template_are_found_in_twice_the_t
     assert_grows_linearly(lambda table: mk.Deduplicator(encoder=None).fit(table), table)
 
 
+def test_duplicates_among_twice_the_notes_of_own_scopes_are_found_in_twice_the_time() -> None:
+    def table(count: int) -> pa.Table:
+        scopes = [f"сервис{n // 4}" for n in range(count)]
+        texts = [f"Правила выкладки: {scope} и сервис{n // 4 + 1}, день {n}" for n, scope in enumerate(scopes)]
+        same = {"title": ["Правила выкладки"] * count, "format": ["notes"] * count}
+        return pa.table({"text": texts, "scope": scopes, **same})
+
+    assert_grows_linearly(lambda table: mk.Deduplicator(encoder=None).fit(table), table)
+
+
 OVER_NOTES: dict[str, Callable[[mk.Corpus], object]] = {
     "links": lambda corpus: mk.read(corpus.root),
     "dedup": lambda corpus: mk.Deduplicator(encoder=None).fit(corpus),

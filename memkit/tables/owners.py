@@ -210,7 +210,7 @@ class Owners:
     def _named(self, rows: Ints, nodes: Ints, texts: pa.Array) -> Iterator[tuple[Ints, Mask]]:
         """The texts that name a title, and which of them stand under it, by user, store and what they apply to.
 
-        Of two scopes they are those texts that name both scopes too.
+        Of two scopes they are those texts that name both scopes too. Each set is cut from its smallest part.
         """
         under: dict[tuple[int, str, frozenset[str]], set[int]] = defaultdict(set)
         within: dict[tuple[int, str], set[int]] = defaultdict(set)
@@ -230,12 +230,15 @@ class Owners:
             for word in _words(texts[node].as_py()) & asked:
                 holds[place, word].add(node)
         for (place, scope, title), own in under.items():
-            naming = _in_all(holds[place, word] for word in title)
-            told = _in_all([naming, *(holds[place, word] for word in applied(scope))]) if applied(scope) else set[int]()
-            found = [naming & within[place, scope]]
-            for other in {of for node in told for of in scopes[node] if of != scope and applied(of)}:
-                both = within[place, scope] | within[place, other]
-                found.append(_in_all([told & both, *(holds[place, word] for word in applied(other))]))
+            holding, own_scope = [holds[place, word] for word in title], within[place, scope]
+            found = [_in_all([own_scope, *holding])]
+            told = (
+                _in_all([*holding, *(holds[place, word] for word in applied(scope))]) if applied(scope) else set[int]()
+            )
+            for other in {of for node in told for of in scopes[node]} if len(told) <= _MOST_NAMING else ():
+                if other != scope and applied(other):
+                    both = (told & own_scope) | (told & within[place, other])
+                    found.append(_in_all([both, *(holds[place, word] for word in applied(other))]))
             for some in found:
                 if 1 < len(some) <= _MOST_NAMING and not some.isdisjoint(own) and some - own:
                     members = np.array(sorted(some), np.int64)
@@ -423,8 +426,13 @@ def _store(declared: Owner, path: str, known: Collection[str]) -> str:
     return folder
 
 
+def _short(word: str) -> str:
+    """What is compared of a word: its begin, as forms of it differ in their ends; a name with a number is whole."""
+    return word[:_STEM] if word.isalpha() else word
+
+
 def _words(text: str) -> set[str]:
-    return {word[:_STEM] for word in _WORD.findall(folded(text))}
+    return set(map(_short, _WORD.findall(folded(text))))
 
 
 @lru_cache(65_536)
@@ -457,14 +465,14 @@ def _has(letters: str, beginning: str) -> bool:
     while place >= 0:
         word = _WORD.match(letters, place)
         is_whole = word is not None and not letters[place - 1 : place].isalnum()
-        if word is not None and is_whole and word[0][:_STEM] == beginning and word[0] not in FUNCTION_WORDS:
+        if word is not None and is_whole and _short(word[0]) == beginning and word[0] not in FUNCTION_WORDS:
             return True
         place = letters.find(beginning, place + 1)
     return False
 
 
 def _content(text: str) -> frozenset[str]:
-    return frozenset(word[:_STEM] for word in _WORD.findall(folded(text)) if word not in FUNCTION_WORDS)
+    return frozenset(_short(word) for word in _WORD.findall(folded(text)) if word not in FUNCTION_WORDS)
 
 
 def _coded(values: Sequence[str]) -> Ints:
