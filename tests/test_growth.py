@@ -500,22 +500,19 @@ def test_duplicates_of_twice_the_entries_are_planned_in_twice_the_time(merge: bo
     assert_grows_linearly(lambda pair: mk.plan(*pair, merge=merge).table, fitted, **units(files))
 
 
-TEMPLATE = "Страница о проекте Север%d: здесь собраны решения, встречи и открытые вопросы команды, неделя за неделей"
+TEXTS: dict[str, Callable[[int], dict[str, str]]] = {
+    "of a template": lambda n: {"text": f"Страница о проекте Север{n}: здесь решения, встречи и вопросы команды"},
+    "of own scopes": lambda n: {
+        **{"text": f"Правила: сервис{n // 4} и сервис{n // 4 + 1}, день {n}", "title": "Правила"},
+        **{"scope": f"сервис{n // 4}", "format": "notes"},
+    },
+}
 
 
-def test_duplicates_among_twice_the_texts_of_a_template_are_found_in_twice_the_time() -> None:
+@pytest.mark.parametrize("name", TEXTS)
+def test_duplicates_among_twice_the_texts_are_found_in_twice_the_time(name: str) -> None:
     def table(count: int) -> pa.Table:
-        return pa.table({"text": [TEMPLATE % number for number in range(count)]})
-
-    assert_grows_linearly(lambda table: mk.Deduplicator(encoder=None).fit(table), table)
-
-
-def test_duplicates_among_twice_the_notes_of_own_scopes_are_found_in_twice_the_time() -> None:
-    def table(count: int) -> pa.Table:
-        scopes = [f"сервис{n // 4}" for n in range(count)]
-        texts = [f"Правила выкладки: {scope} и сервис{n // 4 + 1}, день {n}" for n, scope in enumerate(scopes)]
-        same = {"title": ["Правила выкладки"] * count, "format": ["notes"] * count}
-        return pa.table({"text": texts, "scope": scopes, **same})
+        return pa.Table.from_pylist(list(map(TEXTS[name], range(count))))
 
     assert_grows_linearly(lambda table: mk.Deduplicator(encoder=None).fit(table), table)
 

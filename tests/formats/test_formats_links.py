@@ -93,28 +93,15 @@ def test_what_is_no_link_to_a_page_is_no_row(tmp_path: Path) -> None:
 
 
 def test_a_name_that_a_line_of_the_page_defines_is_a_link_and_other_brackets_are_none(tmp_path: Path) -> None:
-    told = """# Чай
-
-[о сортах][Сорта Чая], [мёд][] и [текст [в скобках]][мёд]. ![вид][мёд] [нет][её] сноска [а][^1], `[код][мёд]`
-
-- [x][y] сделано
-- [ ] [мёд] дело
-
-[сорта  чая]: sorts%20of%20tea.md "Сорта"
-[мёд]: <мёд.md>
-[мёд]: other.md
-[^1]: sorts%20of%20tea.md
-[w]: https://a.b/c.md
-[сайт][w]
-"""
-    pages = {"чай.md": told, "sorts of tea.md": "# Сорта\n\nМного.\n", "мёд.md": "# Мёд\n\nМайский.\n"}
-    corpus = corpus_of(tmp_path, pages)
-    sorts, honey = (
-        ("[сорта  чая]: sorts%20of%20tea.md", "found", "sorts of tea.md"),
-        ("[мёд]: <мёд.md>", "found", "мёд.md"),
+    links = (
+        "[о сортах][Сорта Чая], [мёд][] и [текст [в скобках]][мёд]. ![вид][мёд] [нет][её] [а][^1], `[код][мёд]` [w][]"
     )
+    defined = '[сорта  чая]: a%20b.md "Сорта"\n[мёд]: <мёд.md>\n[мёд]: c.md\n[^1]: a%20b.md\n[w]: https://a.b/c.md'
+    page = f"{links}\n\n- [x][y] сделано\n- [ ] [мёд] дело\n\n{defined}\n"
+    corpus = corpus_of(tmp_path, {"чай.md": page, "a b.md": "Много.\n", "мёд.md": "Майский.\n"})
+    sorts, honey = ("[сорта  чая]: a%20b.md", "found", "a b.md"), ("[мёд]: <мёд.md>", "found", "мёд.md")
     assert targets(corpus) == [sorts, honey, honey]
-    assert corpus.tables["relations"]["line"].to_pylist() == [3, 3, 3]
+    assert corpus.tables["relations"]["line"].to_pylist() == [1, 1, 1]
 
 
 def test_a_link_to_a_folder_that_is_there_is_none_that_is_dead(tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def cosine(a: str, b: str) -> float:
 @given(_TEXTS, st.integers(1, 3))
 def test_substrings_are_all_found_within_a_scope(texts: list[str], n_scopes: int) -> None:
     scopes = np.arange(len(texts)) % n_scopes
-    part, whole, _ = near.substring_pairs(texts, scopes, near.trigrams(texts, scopes))
+    part, whole, _ = near.substring_pairs(pa.array(texts, pa.large_string()), scopes, near.trigrams(texts, scopes))
     n = range(len(texts))
     expected = {(i, j) for i in n for j in n if i != j and scopes[i] == scopes[j] and texts[i] and texts[i] in texts[j]}
     assert set(zip(part.tolist(), whole.tolist(), strict=True)) == expected
@@ -228,24 +228,16 @@ def test_components_are_named_by_their_least_member() -> None:
         ("eats meat", "doesn't eat meat", "negations"),
         ("eats meat", "doesn’t eat meat", "negations"),
         ("чай с сахаром", "чай без сахара", "negations"),
+        ("две кошки", "2 кошки", None),
+        ("в марте", "март", None),
+        ("не ест", "doesn't eat", None),
+        ("трех дней", "трёх дней", None),
+        ("1 2", "2 1", None),
     ],
 )
-def test_what_two_texts_disagree_in(a: str, b: str, differs: str) -> None:
-    assert Conflicts()(a, b)[("numbers", "dates", "negations").index(differs)]
-
-
-@pytest.mark.parametrize(
-    ("a", "b"),
-    [
-        ("две кошки", "2 кошки"),
-        ("в марте", "март"),
-        ("не ест", "doesn't eat"),
-        ("трех дней", "трёх дней"),
-        ("1 2", "2 1"),
-    ],
-)
-def test_what_two_texts_agree_in(a: str, b: str) -> None:
-    assert Conflicts()(a, b) == (False,) * 4
+def test_what_two_texts_disagree_in(a: str, b: str, differs: str | None) -> None:
+    found = Conflicts()(a, b)
+    assert found[("numbers", "dates", "negations").index(differs)] if differs else found == (False,) * 4
 
 
 def test_a_number_word_without_digits_is_refused_and_empty_lists_are_fine() -> None:

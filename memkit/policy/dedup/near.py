@@ -192,14 +192,12 @@ def word_sets(texts: Sequence[Collection[str]], scopes: Ints) -> Grams:
 
 
 def substring_pairs(
-    texts: Texts, scopes: Ints, grams: Grams, words: bool = False, families: Families | None = None
+    texts: pa.Array, scopes: Ints, grams: Grams, words: bool = False, families: Families | None = None
 ) -> Pairs:
     """Pairs (part, whole) within a scope; `words` takes whole words only, and an empty text is part of nothing."""
     families = families or Families.none(len(texts))
-    compared = texts if isinstance(texts, pa.Array) else pa.array(texts, pa.large_string())
-    lengths = pc.binary_length(compared).to_numpy()
-    met = chain(_by_rarest(grams), _short_parts(lengths, compared, scopes))
-    return substrings_of(compared, grams, met, words, families)
+    met = chain(_by_rarest(grams), _short_parts(pc.binary_length(texts).to_numpy(), texts, scopes))
+    return substrings_of(texts, grams, met, words, families)
 
 
 def substrings_of(

@@ -151,11 +151,11 @@ def find_pairs(nodes: Nodes, settings: Any, encoder: Any, vectors: Any) -> tuple
 
 def _each_once(kind: str, found: list[Pairs]) -> pa.Table:
     """The pairs of nodes of a kind, each once, however many scopes it was found in."""
-    none = np.empty(0, np.int64)
-    a, b, similarity = (np.concatenate(part) for part in zip((none, none, np.empty(0)), *found, strict=True))
+    nothing = *np.empty((2, 0), np.int64), np.empty(0)
+    a, b, similarity = (np.concatenate(part) for part in zip(nothing, *found, strict=True))
     once = np.unique(np.stack([a, b]), axis=1, return_index=True)[1] if len(a) else a
-    named = {"a": a[once], "b": b[once], "similarity": similarity[once]}
-    return pa.table({"kind": pa.array([kind] * len(once), pa.string()), **named})
+    kinds = pa.array([kind] * len(once), pa.string())
+    return pa.table({"kind": kinds, "a": a[once], "b": b[once], "similarity": similarity[once]})
 
 
 def _families(nodes: Nodes, rows: Ints) -> Families:
@@ -169,9 +169,8 @@ def _families(nodes: Nodes, rows: Ints) -> Families:
     return families
 
 
-def _lengths(nodes: Nodes) -> Ints:
-    lengths: Ints = pc.utf8_length(nodes.texts).to_numpy()
-    return lengths
+def _lengths(nodes: Nodes) -> Any:
+    return pc.utf8_length(nodes.texts).to_numpy()
 
 
 def _of_owners(nodes: Nodes, settings: Any, vectors: Any) -> Iterator[tuple[str, Pairs]]:
