@@ -100,8 +100,7 @@ def test_a_name_that_a_line_of_the_page_defines_is_a_link_and_other_brackets_are
     page = f"{links}\n\n- [x][y] сделано\n- [ ] [мёд] дело\n\n{defined}\n"
     corpus = corpus_of(tmp_path, {"чай.md": page, "a b.md": "Много.\n", "мёд.md": "Майский.\n"})
     sorts, honey = ("[сорта  чая]: a%20b.md", "found", "a b.md"), ("[мёд]: <мёд.md>", "found", "мёд.md")
-    assert targets(corpus) == [sorts, honey, honey]
-    assert corpus.tables["relations"]["line"].to_pylist() == [1, 1, 1]
+    assert (targets(corpus), corpus.tables["relations"]["line"].to_pylist()) == ([sorts, honey, honey], [1, 1, 1])
 
 
 def test_a_link_to_a_folder_that_is_there_is_none_that_is_dead(tmp_path: Path) -> None:
