@@ -144,9 +144,8 @@ class Owners:
         """Whether each pair of rows has one owner, by label or as their texts name it; `apart` is the same."""
         is_one = self.same(left, right)
         unlike = np.flatnonzero(~is_one)
-        pairs = zip(left[unlike].tolist(), right[unlike].tolist(), strict=True)
         says = cache(self._says)  # a text is mostly in several pairs
-        is_one[unlike] = [self.names(*pair, says) for pair in pairs]
+        is_one[unlike] = [self.names(a, b, says) for a, b in np.stack([left[unlike], right[unlike]], axis=1).tolist()]
         return is_one
 
     def names(self, left: int, right: int, says: Callable[[int, frozenset[str]], bool] | None = None) -> bool:

@@ -138,8 +138,7 @@ def _share_age(places: Ints, group: Ints, rows: pa.Table) -> None:
     dated = pc.is_valid(pc.coalesce(rows["created_at"], rows["updated_at"])).to_numpy()
     first = np.full(int(group.max(initial=0)) + 1, len(rows) + 1)
     np.minimum.at(first, group[dated], places[dated])
-    others = np.flatnonzero(~dated)
-    others = others[first[group[others]] <= len(rows)]
+    others = np.flatnonzero(~dated & (first[group] <= len(rows)))
     places[others] = first[group[others]]
 
 

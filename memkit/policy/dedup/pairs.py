@@ -233,10 +233,9 @@ def _of_namesakes(nodes: Nodes, settings: Any, vectors: Any) -> list[tuple[str, 
     return [(kind, (a[kept], b[kept], alike[kept])) for kind, (a, b, alike), kept in chosen]
 
 
-def _codes(a: Ints, b: Ints, n: int) -> Ints:
+def _codes(a: Ints, b: Ints, n: int) -> Any:
     """A number for each pair of `n` nodes, whichever comes first."""
-    codes: Ints = np.minimum(a, b) * n + np.maximum(a, b)
-    return codes
+    return np.minimum(a, b) * n + np.maximum(a, b)
 
 
 def _vectors(nodes: Nodes, settings: Any, encoder: Any, vectors: Any) -> Any:
