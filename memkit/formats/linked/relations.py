@@ -560,9 +560,8 @@ def _succeed(tables: Tables, pages: _Pages, links: list[tuple[str, str, str]]) -
     """The memory that supersedes each memory of a page, and the status that follows from it."""
     successor: dict[str, str] = {}
     for source, target, kind in links:
-        if kind in _SUCCESSION.values():
-            old, new = (source, target) if kind == "superseded_by" else (target, source)
-            successor.setdefault(old, pages.pages[new].memory_id)
+        old, new = (source, target) if kind == "superseded_by" else (target, source)
+        successor.setdefault(old, pages.pages[new].memory_id)
     if not successor:
         return
     memories = tables["memories"]
