@@ -507,7 +507,7 @@ def named_clock(text: str) -> time | None:
     """
     if (moment := whole_moment(text)) and moment.timetz() != time():
         return moment.timetz()
-    clock = _told_by(text).clock
+    clock = _told_by(text).clock if _LONG_YEAR.search(text) else None
     return clock.time if clock and not _NUMBERS.fullmatch(clock.written) else None
 
 
@@ -517,7 +517,7 @@ def unread_clock(text: str) -> str | None:
     >>> [unread_clock(text) for text in ("2026-02-15 25.00", "2026-02-15 9:05 CST", "2026-02-15 9:05")]
     ['25.00', '9:05 CST', None]
     """
-    clock = _told_by(text).clock
+    clock = _told_by(text).clock if _LONG_YEAR.search(text) else None
     return clock.written if clock and clock.time is None else None
 
 
