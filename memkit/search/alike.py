@@ -69,18 +69,18 @@ class NearPairs:
         n_pairs = np.cumsum([len(some) ** 2 // 2 for _, some in new])
         parts = np.split(np.arange(len(new)), np.flatnonzero(np.diff(n_pairs // _PAIRS_READ)) + 1)
         for part in parts if new else ():
-            some_new = [new[number] for number in part.tolist()]
-            compared = cls._compared(repeats, [some for _, some in some_new], threshold)
-            for (key, some), near in zip(some_new, compared, strict=True):
+            compared = cls._compared(repeats, [new[number][1] for number in part], threshold)
+            for (key, some), near in zip(new[part[0] : part[-1] + 1], compared, strict=True):
                 known[key] = near
                 if len(some) <= _FEW:
                     keep(repeats.known, key, near, _FEW_KEPT)
-        found = [known[key] for key in keys]
-        return [near and replace(near, rows=some[near.rows]) for near, some in zip(found, rows, strict=True)]
+        found = zip(map(known.get, keys), rows, strict=True)
+        return [near and replace(near, rows=some[near.rows]) for near, some in found]
 
     @classmethod
     def _compared(cls, repeats: Repeats, texts: Sequence[Ints], threshold: float) -> Iterator[NearPairs | None]:
         """Those of a few queries; `rows` are places in the texts of each."""
+        repeats.read(np.concatenate(texts))  # each once, where a pair would ask for it as often as it is in one
         places = [np.stack(np.triu_indices(len(some), 1), axis=1) for some in texts]
         pairs = np.concatenate([some[at] for some, at in zip(texts, places, strict=True)])
         likely = np.flatnonzero(repeats.likely(pairs, threshold))
