@@ -436,7 +436,7 @@ _TIME_AFTER = (
     r"|(?P<digits>\d{4}(?:\d\d)?)|(?P<alone>\d{1,2})(?= ?[aApP][mM]))"
     r"(?:[.,]\d{3}|-\d{3}(?=Z))?(?: ?(?P<half>[aApP])[mM](?!\w))?)"
     r"(?: ?(?:по )?\(?(?P<zone>[Zz]|(?:UTC|GMT)?\+\d\d?(?::?\d\d)?|(?:UTC|GMT)-\d\d?(?::?\d\d)?|(?<= )-\d{4}"
-    r"|(?<=:\d\d:\d\d)-\d\d:\d\d|[A-ZА-ЯЁ]{3,4}|мск)(?![\w:])\)?)?"
+    r"|(?<=:\d\d:\d\d)-\d\d:\d\d|[A-ZА-ЯЁ]{3,4}|мск)(?!\w|:\d)\)?)?"
     r"(?![^\W_]|\+|\.\d|[-_.]\d{4}|[-_]\d\d[-_]\d\d)"
 )
 """The time in a name, after its day; the year of a day is none."""
