@@ -80,9 +80,7 @@ def as_engine(spec: Any) -> Engine | None:
         if spec == LOCAL:
             return None
         if kind == "milvus":
-            from memkit.scale.milvus import Milvus
-
-            return Milvus(address or None)
+            return _milvus(address or None)
     elif all(callable(getattr(spec, name, None)) for name in _METHODS):
         engine: Engine = spec
         return engine
@@ -93,6 +91,12 @@ def as_engine(spec: Any) -> Engine | None:
 
 
 @cache
+def _milvus(address: str | None) -> Engine:
+    from memkit.scale.milvus import Milvus
+
+    return Milvus(address)
+
+
 @dataclass
 class EngineArm:
     """Retrieves the candidates of a fitted arm from an engine, which gets the arm's rows at the first query.

@@ -106,14 +106,12 @@ class _Names:
     def __init__(self, spelled: Callable[[str], str]) -> None:
         self._spelled = spelled
         self._first: dict[str, str] = {}
-        self._further: dict[str, list[str]] = {}
+        self._further: dict[str, dict[str, None]] = {}
 
     def add(self, name: str, path: str) -> None:
-        """Have a page be found by a name; all names of a page are added before those of the next."""
+        """Have a page be found by a name."""
         if name and self._first.setdefault(self._spelled(name), path) != path:
-            paths = self._further.setdefault(self._spelled(name), [path])
-            if paths[-1] != path:
-                paths.append(path)
+            self._further.setdefault(self._spelled(name), {})[path] = None
 
     def of(self, name: str) -> list[str]:
         """The paths of the pages that have a name."""
