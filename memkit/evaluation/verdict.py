@@ -136,8 +136,11 @@ class Verdict:
     @property
     def parts(self) -> list[str]:
         """What to do, then the numbers."""
-        looks = f"these labels were looked at {self.looks} times, and each look makes the next verdict worth less"
-        parts = (self.more, self._gains(), self._counts(), self._chance(), self._power(), looks * (self.looks > 1))
+        parts = [self.more, self._gains(), self._counts(), self._chance(), self._power()]
+        if self.looks > 1:
+            parts.append(
+                f"these labels were looked at {self.looks} times, and each look makes the next verdict worth less"
+            )
         return [part for part in parts if part]
 
     def _gains(self) -> str:

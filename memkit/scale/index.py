@@ -183,6 +183,10 @@ class BucketIndex:
         centring.means_ = np.zeros((3, 1)) if self.settings.centre == "none" else self.statistics.means(centring.mode)
         return centring
 
+    @cached_property
+    def _empty_index(self) -> MemoryIndex:
+        return empty_index(self.settings)  # four milliseconds, and each question asks for its weights
+
     def weights(self, settings: QuerySettings) -> dict[str, float]:
         """As `MemoryIndex.weights`.
 
@@ -191,7 +195,7 @@ class BucketIndex:
         ParameterError
             For an arm that had no weight at fit.
         """
-        weights = empty_index(self.settings).weights(settings)
+        weights = self._empty_index.weights(settings)
         if unknown := [name for name in weights if name not in self.names]:
             raise ParameterError(f"Retriever: the arm '{unknown[0]}' had no weight at fit. Fit again with its weight.")
         return weights
