@@ -92,8 +92,7 @@ class DedupPanel(Panel):
         thresholds = {"threshold": threshold, "lexical_threshold": dedup.lexical_threshold}
         pairs = zip(thresholds.items(), dedup.floors_, strict=True)
         self._floors = {name: min(floor, value) for (name, value), floor in pairs}
-        values = {name: getattr(dedup, name) for name in self.declared}
-        super().__init__({**values, **thresholds}, {}, session, dedup)
+        super().__init__({name: getattr(dedup, name) for name in self.declared} | thresholds, {}, session, dedup)
 
     def _texts_by_id(self) -> dict[str, str]:
         rows = self.dedup.nodes_.rows
@@ -133,12 +132,11 @@ class DedupPanel(Panel):
 
     def _picture(self, answer: pa.Table) -> Picture:
         counts = _counts(answer)
-        picture = similarity(self.dedup.distinct_, self._threshold)
-        n_able = counts["pairs"] - counts["never_merging"]
         n_never = counts["never_merging"]
+        n_able = counts["pairs"] - n_never
         never = f"; {count_of(n_never, 'hollow one never does', 'hollow ones never do')}" if n_never else ""
         title = f"{counts['merging']:,} of {count_of(n_able, 'pair')} merge at {self._threshold:g}{never}"
-        return replace(picture, title=title)
+        return replace(similarity(self.dedup.distinct_, self._threshold), title=title)
 
     def _code(self, state: State) -> str:
         changes = changed_values(self.dedup, state[self.section])
@@ -154,7 +152,11 @@ class DedupPanel(Panel):
 
     @property
     def _threshold(self) -> float:
-        name = "threshold" if self._kind == "semantic" else "lexical_threshold"
+        return self._threshold_of(self._kind)
+
+    def _threshold_of(self, kind: str) -> float:
+        """The threshold that pairs of a kind are held against."""
+        name = "threshold" if kind == "semantic" else "lexical_threshold"
         return float(self.session.state[self.section][name])
 
     @property
@@ -170,7 +172,8 @@ class DedupPanel(Panel):
     def nearest(self, most: int = _NEAREST) -> list[dict[str, Any]]:
         """The unjudged pairs nearest the threshold that can merge, or are to be shown; a chosen pair comes first."""
         pairs, judged = self._pairs, {_ids_of_pair(row) for row in self._labels}
-        distance = np.abs(pairs["similarity"].to_numpy() - self._threshold)
+        thresholds = np.array([self._threshold_of(kind) for kind in pairs["kind"].to_pylist()])
+        distance = np.abs(pairs["similarity"].to_numpy() - thresholds)
         nearest: list[dict[str, Any]] = []
         for index in np.argsort(distance, kind="stable"):
             row = pairs.slice(int(index), 1).to_pylist()[0]
@@ -185,12 +188,12 @@ class DedupPanel(Panel):
     @property
     def _pairs(self) -> pa.Table:
         """The pairs to judge: those that can merge, and with the switch those that a conflict blocks too."""
-        pairs = self.dedup.pairs_
+        pairs = self.dedup.distinct_
         return pairs if self._shows_blocked else pairs.filter(pc.invert(never_merges(pairs)))
 
     def _blocked(self) -> str:
         """How many pairs a conflict blocks, by what differs, and how to see them."""
-        pairs = self.dedup.pairs_
+        pairs = self.dedup.distinct_
         n = pc.sum(never_merges(pairs)).as_py() or 0
         if not n:
             return ""
@@ -250,11 +253,13 @@ class DedupPanel(Panel):
         judged = paragraph("No pairs were found." if not self._pairs.num_rows else "Every pair is judged.")
         first = self._side_by_side(near[0]) if near else judged
         clusters = self._settled("clusters", answer, self._clustered)
-        return first + self._next_pairs(near) + paragraph(self._blocked()) + clusters + _plain(answer)
+        measures = [(measure.replace("_", " "), f"{count:,}") for measure, count in _counts(answer).items()]
+        counts = rows_html(("measure", "count"), measures)
+        return first + self._next_pairs(near) + paragraph(self._blocked()) + clusters + counts
 
     def _side_by_side(self, pair: dict[str, Any]) -> str:
         flags = _conflicts_of(pair)
-        side = "above" if pair["similarity"] >= self._threshold else "below"
+        side = "above" if pair["similarity"] >= self._threshold_of(pair["kind"]) else "below"
         head = f"{pair['kind']}, similarity {pair['similarity']:.3f}, {side} the threshold"
         conflict = f' <em class="mkbadge">conflict: {", ".join(flags)}; never merged</em>' if flags else ""
         sides = side_by_side(*(mask(self._texts.get(pair[name]) or "") for name in ("a_id", "b_id")))
@@ -311,12 +316,6 @@ def _conflicts_of(pair: Mapping[str, Any]) -> list[str]:
 
 def _ids_of_pair(row: Mapping[str, Any]) -> frozenset[str]:
     return frozenset((row["a_id"], row["b_id"]))
-
-
-def _plain(table: pa.Table) -> str:
-    """A table of names and counts."""
-    rows = [(str(row["measure"]).replace("_", " "), f"{row['count']:,}") for row in table.to_pylist()]
-    return rows_html(("measure", "count"), rows)
 
 
 def side_by_side(left: str, right: str) -> tuple[str, str]:

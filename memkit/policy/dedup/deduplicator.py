@@ -231,7 +231,7 @@ class Deduplicator(Policy):
         }
         counts["owner"] = pc.sum(pc.is_valid(self.pairs_[OWNER])).as_py() or 0
         for flag in (*FLAGS, "contradiction"):
-            counts[flag] = pc.sum(self.pairs_[flag]).as_py() or 0
+            counts[flag] = pc.sum(self.distinct_[flag]).as_py() or 0
         merging = self._merging()
         counts["merging"] = counts["pairs_exact"] + len(merging[0])
         counts["never_merging"] = self.distinct_.num_rows - self.distinct_.filter(reaching(self.distinct_)).num_rows
