@@ -16,7 +16,7 @@ from rich.text import Text
 
 from memkit.base.params import describe
 from memkit.cli.common import app, as_path, out, show
-from memkit.display.sheet import safe
+from memkit.display.sheet import safe, visible
 from memkit.errors import FormatError, MissingExtraError, ParameterError
 
 if TYPE_CHECKING:
@@ -100,10 +100,10 @@ def _write_first(folder: Path | None, home: Path) -> Path:
     if folder is not None:
         call = f"mk.{'open' if is_lake(folder) else 'read'}({str(folder)!r})"
     title = folder.name if folder and folder.name else "sample"
-    name = re.sub(r"[^\w.-]+", "-", title)
-    text = Path(__file__).with_name("first.json").read_text(encoding="utf-8")  # a notebook, with gaps for these
-    for gap, words in (("{title}", title), ("{call}", call)):
-        text = text.replace(gap, json.dumps(words, ensure_ascii=False)[1:-1])
+    name = re.sub(r"[^\w.-]+", "-", title).lstrip(".") or "first"  # JupyterLab opens no file that begins with a dot
+    gaps = {"{title}": visible(title), "{call}": call}
+    text = Path(__file__).with_name("first.json").read_text(encoding="utf-8")  # a notebook with these gaps
+    text = re.sub(r"\{title\}|\{call\}", lambda gap: json.dumps(gaps[gap[0]], ensure_ascii=False)[1:-1], text)
     source = json.dumps(f"corpus = {call}\n", ensure_ascii=False)
     for number in range(1, 1000):
         target = home / (f"{name}.ipynb" if number == 1 else f"{name}-{number}.ipynb")

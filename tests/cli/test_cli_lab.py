@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -89,6 +90,22 @@ def test_what_is_in_the_copy_stays_and_each_folder_has_a_notebook(
     opened = [call[1].rpartition("/")[2] for call in started]
     assert opened[1] == opened[2] != opened[0]
     assert all(name.isascii() for name in opened)
+
+
+def test_the_notebook_of_any_folder_is_seen_by_jupyterlab_and_has_its_name(
+    run: Run, tmp_path: Path, started: list[list[str]], subtests: pytest.Subtests
+) -> None:
+    home = tmp_path / "lab"
+    names = {".claude": "claude", "{call}": "-call-", "{title}": "-title-", "a'\"b": "a-b", os.fsdecode(b"b\xff"): "b-"}
+    for name, expected in names.items():
+        with subtests.test(name):
+            folder = tmp_path / name
+            folder.mkdir()
+            code, _, err = run("lab", folder, "--into", home)
+            assert (code, err) == (0, "")
+            heading, read, *_ = sources(home / f"{expected}.ipynb")
+            assert heading.splitlines()[0] == f"# {name}".replace("\udcff", r"\udcff")
+            assert f"corpus = mk.read({str(folder)!r})" in read.splitlines()
 
 
 def test_without_a_folder_the_sample_is_read_and_a_lake_is_opened(
