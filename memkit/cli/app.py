@@ -169,9 +169,8 @@ def sql(
     is_history = needs_history(query) and not is_lake(path)
     corpus = public("history")(path, reading.rev or "HEAD").corpus if is_history else load(path, reading)
     names = named_queries()["name"].to_pylist()
-    named = query in names or (
-        query.isidentifier() and did_you_mean(query, names) != ""
-    )  # a misspelt name: named() says so
+    # Of a misspelt name named() says what is meant.
+    named = query in names or (query.isidentifier() and did_you_mean(query, names) != "")
     result = corpus.named(query, as_of) if named else corpus.sql(query)
     if result is None:  # a statement without rows
         result = corpus.sql("select 'done' as status")

@@ -363,10 +363,8 @@ class PanelPage(anywidget.AnyWidget):
         # Where no drag is named, it is that of the slider that moves, and ends where it rests.
         self.panel.session.begin(is_moving, message.get("drag", f"{id(self)} {self._n_rests} {names}"))
         self._n_rests += not is_moving
-        with (
-            self.hold_sync(),
-            self.panel.session.waiting(),
-        ):  # one message to the browser, which so gets the answer with what it is an answer to
+        # One message to the browser, which so gets the answer with what it is an answer to.
+        with self.hold_sync(), self.panel.session.waiting():
             self.heard = {**self.heard, **dict([message["from"]] if "from" in message else [])}
             try:
                 self._handle(message)
@@ -374,6 +372,7 @@ class PanelPage(anywidget.AnyWidget):
                 self.draw(str(error))
             if self.n == before and "left" not in message:
                 self._quietly()
+        self.panel.session.drag = None  # what Python sets next is a step of its own
 
     def _handle(self, message: dict[str, Any]) -> None:
         panel = self.panel

@@ -182,9 +182,13 @@ class Session:
     def change_to(self, state: State) -> None:
         """Change to another state; changes that were undone cannot be redone then."""
         if state != self.state:
-            if self.drag is None or self.drag != self._last_drag:
-                self._past.append(self.state)
+            is_new = self.drag is None or self.drag != self._last_drag
             self._last_drag = self.drag
+            if is_new:
+                self._past.append(self.state)
+            elif state == self._past[-1]:  # a drag that is back where it began is no step
+                self._past.pop()
+                self._last_drag = None
             self._future.clear()
             self._become(state)
 

@@ -101,8 +101,7 @@ def test_the_notebook_of_any_folder_is_seen_by_jupyterlab_and_has_its_name(
         with subtests.test(name):
             folder = tmp_path / name
             folder.mkdir()
-            code, _, err = run("lab", folder, "--into", home)
-            assert (code, err) == (0, "")
+            assert run("lab", folder, "--into", home)[::2] == (0, "")
             heading, read, *_ = sources(home / f"{expected}.ipynb")
             assert heading.splitlines()[0] == f"# {name}".replace("\udcff", r"\udcff")
             assert f"corpus = mk.read({str(folder)!r})" in read.splitlines()

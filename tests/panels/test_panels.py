@@ -385,10 +385,12 @@ def test_a_drawing_asks_a_panel_for_its_values_once(
 def test_all_that_a_drag_sends_is_one_step_to_undo(panels: Mapping[str, Panel]) -> None:
     panel = panels["decay"]
     page = panel.view
-    steps = ((70, True, "one"), (80, False, "one"), (90, True, "two"), (95, False, None))
+    back = ((90, True, "two"), (80, True, "two"))  # where the drag began, which is no step
+    steps = ((70, True, "one"), (80, False, "one"), *back, (90, True, "two"), (95, False, None), (99, False, "three"))
     for days, live, drag in steps:  # a slow page sends the last value of a drag only at rest
         page._on_message(page, {"set": {"decay_days": days}, "live": live, "drag": drag}, [])
-    assert [state["retriever"]["decay_days"] for state in panel.history] == [60.0, 80.0, 90.0, 95.0]
+    panel.set(decay_days=50.0)  # Python's, after a drag
+    assert [state["retriever"]["decay_days"] for state in panel.history] == [60.0, 80.0, 90.0, 95.0, 99.0, 50.0]
 
 
 def test_an_empty_query_and_an_empty_corpus_are_explained(search: mk.Retriever) -> None:
