@@ -497,28 +497,21 @@ def named_day(stem: str) -> datetime | None:
     return _told_by(stem).moment
 
 
-def named_clock(text: str) -> time | None:
-    """The time that a heading tells after its day, with the zone that it names; bare numbers are none.
+def named_clock(text: str) -> tuple[time | None, str | None]:
+    """The time that a heading or a file's name tells after its day, with the zone that it names, and what stands there
+    as a time but is none, or of a zone of several meanings; bare numbers are no time.
 
-    >>> str(named_clock("2026-02-15 9.05")), str(named_clock("15 февраля 2026, 9:05 МСК: чай"))
-    ('09:05:00', '09:05:00+03:00')
-    >>> named_clock("2026-02-15: 1200 заказов"), named_clock("2026-02-15 10-12 гостей")
-    (None, None)
+    >>> [str(named_clock(text)[0]) for text in ("2026-02-15 9.05", "15 февраля 2026, 9:05 МСК: чай")]
+    ['09:05:00', '09:05:00+03:00']
+    >>> [named_clock(text) for text in ("2026-02-15: 1200 заказов", "2026-02-15 25.00", "2026-02-15 9:05 CST")]
+    [(None, None), (None, '25.00'), (None, '9:05 CST')]
     """
     if (moment := whole_moment(text)) and moment.timetz() != time():
-        return moment.timetz()
+        return moment.timetz(), None
     clock = _told_by(text).clock if _LONG_YEAR.search(text) else None
-    return clock.time if clock and not _NUMBERS.fullmatch(clock.written) else None
-
-
-def unread_clock(text: str) -> str | None:
-    """What stands after the day of a heading or a file's name as a time, and is none or of a zone of several meanings.
-
-    >>> [unread_clock(text) for text in ("2026-02-15 25.00", "2026-02-15 9:05 CST", "2026-02-15 9:05")]
-    ['25.00', '9:05 CST', None]
-    """
-    clock = _told_by(text).clock if _LONG_YEAR.search(text) else None
-    return clock.written if clock and clock.time is None else None
+    if clock is None or (clock.time and _NUMBERS.fullmatch(clock.written)):
+        return None, None
+    return clock.time, None if clock.time else clock.written
 
 
 class _Clock(NamedTuple):
@@ -593,6 +586,7 @@ def _clock_after(text: str, end: int) -> _Clock | None:
     return _Clock(moment.timetz() if moment else None, text[match.start("clock") : end], end)
 
 
+@lru_cache(1024)  # each heading is asked for its day and its time, and those of many logs are alike
 def whole_moment(text: str) -> datetime | None:
     """The moment that is all that a name or a heading says, in the zone that it names; a number is no epoch.
 

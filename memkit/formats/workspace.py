@@ -18,17 +18,7 @@ from typing import Any, NamedTuple, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.base.dates import (
-    SEVERAL_ZONES,
-    dated,
-    day_in,
-    midnight,
-    named_clock,
-    named_day,
-    told,
-    unread_clock,
-    whole_moment,
-)
+from memkit.base.dates import SEVERAL_ZONES, dated, day_in, midnight, named_clock, named_day, told, whole_moment
 from memkit.base.fences import Fences, Heading, headings, is_heading, marks, underlined_in
 from memkit.formats.disk.source import Source
 from memkit.formats.faults import Rule
@@ -110,6 +100,8 @@ _IN_ZONE = re.compile(
 )
 """A time of day and the zone after it; what follows a minus is the end of a span."""
 _TIMED = re.compile(rf"\[?{CLOCK}(?!\w)", re.IGNORECASE)
+_BARE_CLOCK = re.compile(r"\d{1,2}(?:[-+._h]\d|\s{0,3}[ap]\.?m|Z|\Z)|(?:\d\d){2,3}(?!\d|[-./]\d\d?(?!\d))", re.I)
+"""How a heading opens that may have a time that no colon divides: 9.30, 9 am, 0930 UTC; a day, 2026-01-20, is none."""
 _MOMENT = (
     r"\[((?:[^\W\d_]{2,11}[.,]{0,2}[ ])?(?:\d{1,4}[-./]\d{1,2}[-./]\d{1,4}|\d{1,2}[ ][^\W\d_]{3,9}[ ]\d{4}(?:[ ]г\.?)?"
     r"|[^\W\d_]{3,9}[ ]\d{1,2},?[ ]\d{4})(?:T|,?[ ])\d{1,2}:\d{2}(?![\d-])"
@@ -153,13 +145,16 @@ OF_ENTRY = 7
 
 
 class Section(NamedTuple):
-    """What will be one memory: its heading, its lines, whether the heading is all it says, the headings over it."""
+    """What will be one memory: its heading, its lines, whether the heading is all it says, the headings over it, and
+    what the heading has for a time and is none.
+    """
 
     ordinal: int
     heading: Heading
     lines: range
     is_bare: bool
     above: list[str]
+    unread: str | None
 
 
 def moment_of(value: object) -> datetime | None:
@@ -362,7 +357,7 @@ class Sections:
                 self._no_time(written, line)
         if self.dated and self.dated.day is None:
             self.problem(_NO_DAY.code, _NO_DAY.expected, self.dated.written)
-        if unread := unread_clock(self.source.stem):
+        if unread := named_clock(self.source.stem)[1]:
             self._no_time(unread)
         if not self.source.text.strip():
             self.problem("empty_text", "a file with text", "nothing")
@@ -398,7 +393,7 @@ class Sections:
             while over and over[-1][0].level >= heading.level:
                 over.pop()
             above = [upper.text for upper, _, _ in over]
-            clock = named_clock(heading.text) or named_clock(self._on_its_day(heading.text)) or clock_of(heading.text)
+            clock, unread = self._clock_in(heading.text)
             upper = heading, self._day_of(heading, above), clock
             lines = range(begin or heading.line, following.line)
             is_bare = 0 < heading.level < OF_ENTRY and self._is_bare(heading, following.line)
@@ -409,7 +404,7 @@ class Sections:
                 if self.code.closed:
                     lines = self._without_drawing(lines, heading)
                 if lines:
-                    self._section(Section(ordinal, heading, lines, is_bare, above), self._moment(upper, over))
+                    self._section(Section(ordinal, heading, lines, is_bare, above, unread), self._moment(upper, over))
                     ordinal += 1
             if heading.level > 0:
                 over.append(upper)
@@ -574,20 +569,29 @@ class Sections:
         written = _HEADING_DAY.search(heading.text) if self.kind in _LOGS else None
         if written and day_of(written[1]) is None:
             self.problem(_NO_DAY_ABOVE.code, _NO_DAY_ABOVE.expected, written[1], heading.line, memory_id)
-        if 0 < heading.level < OF_ENTRY and clock_of(heading.text) is None:
-            opening = _TIMED.match(heading.text) if self.kind in _LOGS else None
-            unread = unread_clock(heading.text) or unread_clock(self._on_its_day(heading.text))
-            if opening or unread:
-                self._no_time(opening[0] if opening else unread, heading.line, memory_id)
+        if section.unread and 0 < heading.level < OF_ENTRY:
+            self._no_time(section.unread, heading.line, memory_id)
         if section.is_bare and not self.is_hollow:
             self.problem("empty_section", "text below the heading", heading.text, heading.line, memory_id)
         if self.code.unclosed and self.code.unclosed + self.above in section.lines:
             line = self.code.unclosed + self.above
             self.problem(_FENCE.code, _FENCE.expected, "no end", line, memory_id)
 
-    def _on_its_day(self, heading: str) -> str:
-        """A heading of a day's log behind that day, as it may open with a time without colon: 9.30."""
-        return f"{self.dated.written} {heading}" if self.dated and heading[:1].isdigit() and ":" not in heading else ""
+    def _clock_in(self, heading: str) -> tuple[time | None, str | None]:
+        """The time that a heading tells, and what it has for one that is none.
+
+        In a day's log it may open with a time without colon, 9.30, which is read as what stands behind that day.
+        """
+        if not _DIGIT.search(heading):
+            return None, None
+        clock, unread = named_clock(heading)
+        if self.dated and ":" not in heading and _BARE_CLOCK.match(heading):
+            on_its_day = named_clock(f"{self.dated.written} {heading}")
+            clock, unread = clock or on_its_day[0], unread or on_its_day[1]
+        if usual := clock_of(heading):
+            return clock or usual, None
+        opening = _TIMED.match(heading) if self.kind in _LOGS else None
+        return clock, opening[0] if opening else unread
 
     def _day_of(self, heading: Heading, above: list[str]) -> datetime | None:
         """The day that a heading names; a page's title from its file's name is none."""
