@@ -143,9 +143,13 @@ class Owners:
     def one(self, left: Ints, right: Ints) -> Mask:
         """Whether each pair of rows has one owner, by label or as their texts name it; `apart` is the same."""
         is_one = self.same(left, right)
-        unlike = np.flatnonzero(~is_one)
-        says = cache(self._says)  # a text is mostly in several pairs
-        is_one[unlike] = [self.names(a, b, says) for a, b in np.stack([left[unlike], right[unlike]], axis=1).tolist()]
+        unlike, says = np.flatnonzero(~is_one), cache(self._says)  # a text is mostly in several pairs
+        rows, ends = np.unique(np.append(left[unlike], right[unlike]), return_inverse=True)
+        # One of the two names its own subject, which is asked once a row.
+        named = np.array([self.names(row, row, says) for row in rows.tolist()], bool)[ends]
+        unlike = unlike[named.reshape(2, -1).any(axis=0)]
+        pairs = zip(left[unlike].tolist(), right[unlike].tolist(), strict=True)
+        is_one[unlike] = [self.names(*pair, says) for pair in pairs]
         return is_one
 
     def names(self, left: int, right: int, says: Callable[[int, frozenset[str]], bool] | None = None) -> bool:
@@ -153,14 +157,15 @@ class Owners:
 
         A subject is a title, and where they apply to two scopes, both of these.
         """
-        subjects, says = [self.titles[row].partition("\n") for row in (left, right)], says or self._says
-        scopes = {scope for *_, scope in subjects}
+        titles, says = {self.titles[left], self.titles[right]}, says or self._says
 
         def both_say(words: frozenset[str]) -> bool:
             return bool(words) and says(left, words) and says(right, words)
 
-        named = any(both_say(words_of(title)) for title, *_ in subjects)
-        return named and (len(scopes) < 2 or all(both_say(applied(scope)) for scope in scopes))
+        if not any(map(both_say, map(words_of, titles))):
+            return False
+        scopes = {title.partition("\n")[2] for title in titles}
+        return len(scopes) < 2 or all(map(both_say, map(applied, scopes)))
 
     def parts(self, group: Ints) -> Ints:
         """A number for each row, the same for rows of one `group` (of equal texts) and one owner.
@@ -231,9 +236,8 @@ class Owners:
         for (place, scope, title), own in under.items():
             holding, own_scope = [holds[place, word] for word in title], within[place, scope]
             found = [_in_all([own_scope, *holding])]
-            told = (
-                _in_all([*holding, *(holds[place, word] for word in applied(scope))]) if applied(scope) else set[int]()
-            )
+            words = applied(scope)
+            told = _in_all([*holding, *(holds[place, word] for word in words)]) if words else set[int]()
             for other in {of for node in told for of in scopes[node]} if len(told) <= _MOST_NAMING else ():
                 if other != scope and applied(other):
                     both = (told & own_scope) | (told & within[place, other])

@@ -101,12 +101,7 @@ def test_reasons_come_in_their_order_of_precedence() -> None:
 def test_a_command_phrase_outranks_the_words_that_open_a_question() -> None:
     assert judge(
         "Сделай промпт для бота", "Как npx запускает бота", "Сделай кофе без сахара", "npx запускает бота?"
-    ) == [
-        ("command", "Сделай промпт"),
-        ("command", "npx"),
-        ("question", "Сделай"),
-        ("question", "?"),
-    ]
+    ) == [("command", "Сделай промпт"), ("command", "npx"), ("question", "Сделай"), ("question", "?")]
     assert judge("Сделай промпт для бота", commands=()) == [("question", "Сделай")]
 
 

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from scipy.sparse import coo_array
@@ -14,7 +15,7 @@ from scipy.sparse.csgraph import connected_components
 import memkit as mk
 from memkit.formats.finished import is_aside
 from memkit.formats.registry import FORMATS
-from memkit.tables.owners import _joined
+from memkit.tables.owners import Owners, _joined
 
 FACT = "работает удалённо по пятницам"
 VAULT = {".obsidian/app.json": "{}"}
@@ -70,10 +71,7 @@ MERGED = {
         "users/a/profile.md": fact("pf_1", "profile"),
         "users/a/archive.md": fact("ar_1", "archive"),
     },
-    "a user's folder that is read": {
-        "profile.md": fact("pf_1", "profile"),
-        "archive.md": fact("ar_1", "archive"),
-    },
+    "a user's folder that is read": {"profile.md": fact("pf_1", "profile"), "archive.md": fact("ar_1", "archive")},
     "a workspace and its backup": {
         f"{folder}MEMORY.md": f"# Память\n\n## Анна\n\n{FACT}\n" for folder in ("", "backup/")
     },
@@ -293,3 +291,12 @@ def test_rows_are_joined_as_the_components_of_a_graph_are() -> None:
         ends = rng.permutation(ends)
         graph = coo_array((np.ones(len(ends)), (ends[:, 0], ends[:, 1])), shape=(n, n))
         assert _joined(n, ends).tolist() == connected_components(graph, directed=False)[1].tolist()
+
+
+def test_texts_are_asked_for_a_subject_only_where_one_of_two_names_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = pa.table({"title": [f"Заметка{n}" for n in range(40)], "text": [f"Заметка0 {FACT}"] * 3 + [FACT] * 37})
+    owners, asked, says = Owners.of(table), [], Owners._says
+    monkeypatch.setattr(Owners, "_says", lambda *some: asked.append(some) or says(*some))
+    pairs = np.stack(np.triu_indices(40, 1))
+    assert pairs[:, owners.one(*pairs)].T.tolist() == [[0, 1], [0, 2]]
+    assert len(asked) < 4 * 40

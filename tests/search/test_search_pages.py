@@ -61,10 +61,7 @@ def test_a_contents_page_has_its_own_weight_unless_one_is_given() -> None:
     kinds = dict(zip(*(corpus.memories[name].to_pylist() for name in ("memory_id", "kind")), strict=True))
     assert {
         (kinds[row["memory_id"]], row["prior"]) for row in traced if kinds[row["memory_id"]] in ("index", "page")
-    } <= {
-        ("index", KINDS["index"].weight),
-        ("page", 1.0),
-    }
+    } <= {("index", KINDS["index"].weight), ("page", 1.0)}
     assert KINDS["index"].weight < 1
     as_pages = mk.Retriever(**options, kind_weights={"index": 1.0}).fit(corpus).trace(query).to_pylist()
     unweighted = {row["memory_id"]: row["score"] for row in as_pages}
