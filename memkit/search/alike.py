@@ -25,7 +25,7 @@ _BITS = 2048
 _DOUBT = 0.15
 _KEPT = 4096
 _FEW, _FEW_KEPT = 400, 64
-"""Pairs are cached for questions of at most `_FEW` texts, and for `_FEW_KEPT` questions: some megabytes."""
+"""Pairs are cached for `_FEW_KEPT` questions of at most `_FEW` texts: 10 MB if each has 100, and 160 MB at most."""
 _READ_AT_ONCE = 256
 _PAIRS_AT_ONCE, _PAIRS_READ = 4096, 250_000
 DROPPED = -1
@@ -86,11 +86,10 @@ class NearPairs:
         likely = np.flatnonzero(repeats.likely(pairs, threshold))
         shared, most = repeats.near(pairs[likely], threshold)
         near = np.flatnonzero(shared >= 0)
-        query = np.searchsorted(np.cumsum([len(at) for at in places]), likely[near], side="right")
-        at = np.concatenate(places)[likely[near]]
-        for number in range(len(texts)):
-            some = near[query == number], at[query == number]
-            yield cls._of(some[1], shared[some[0]], most[some[0]]) if len(some[1]) else None
+        shared, most, at = shared[near], most[near], np.concatenate(places)[likely[near]]
+        ends = np.searchsorted(likely[near], np.cumsum([len(some) for some in places]))
+        for some in np.split(np.arange(len(near)), ends[:-1]):
+            yield cls._of(at[some], shared[some], most[some]) if len(some) else None
 
     @classmethod
     def _of(cls, pairs: Ints, shared: Floats, most: Floats) -> NearPairs:

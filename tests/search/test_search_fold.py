@@ -86,10 +86,7 @@ def test_near_duplicates_of_many_questions_at_once_are_those_of_each_alone() -> 
     alone, once = [among(repeats(), [some])[0] for some in questions], repeats()
     assert [near is None for near in alone] == [False, False, True, False, True]
     assert among(once, questions) == alone
-    assert among(once, [*reversed(questions), *questions]) == [
-        *reversed(alone),
-        *alone,
-    ]  # some are kept
+    assert among(once, [*reversed(questions), *questions]) == [*reversed(alone), *alone]  # some are kept
 
 
 def _says_the_same(one: str, other: str, threshold: float) -> bool:
