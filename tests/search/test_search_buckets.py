@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -395,8 +396,9 @@ def test_totals_of_other_settings_or_buckets_are_not_taken(lake: Any, corpus: mk
     assert not counted(mk.open(tmp_path))
     assert counted(mk.open(tmp_path), index__chunk_tokens=50)
     assert counted(mk.open(tmp_path), gram_weight=0.2)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(vars(Index)["boilerplate"], "meaning", ("чай",))  # as in another version of memkit
+    read = vars(Index)["boilerplate"]
+    with pytest.MonkeyPatch.context() as patch:  # as in another version of memkit
+        patch.setattr(read, "declared", replace(read.declared, stands_for=("чай",)))
         assert counted(mk.open(tmp_path))
     mk.from_table({"text": ["чай"]}).save(tmp_path, buckets=2)
     assert counted(mk.open(tmp_path))
