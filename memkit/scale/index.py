@@ -169,19 +169,15 @@ class BucketIndex:
 
     def _dense(self, index: MemoryIndex) -> Any:
         arm: Any = ARMS[VECTOR].make(self.settings)
-        raw, texts = vectors_of(index), as_texts(index.texts)
-        arm.encoder_, arm.cache_, arm.centring_ = as_encoder(self.settings.encoder), shared_cache(), self._centring()
+        raw, texts, centring = vectors_of(index), as_texts(index.texts), Centring(mode=self.settings.centre)
+        centring.means_ = np.zeros((3, 1)) if centring.mode == "none" else self.statistics.means(centring.mode)
+        arm.encoder_, arm.cache_, arm.centring_ = as_encoder(self.settings.encoder), shared_cache(), centring
         arm.vectors_ = arm.centring_.transform(raw, texts)
         arm.index_ = arm._build(arm.vectors_)
         arm._fitted_to(index.chunks, texts)
         vectors, sampled = zip(*((text[2], text[3]) for text in self.statistics.sample), strict=True)
         arm.background_ = arm.centring_.transform(np.stack(vectors), list(sampled))
         return arm
-
-    def _centring(self) -> Centring:
-        centring = Centring(mode=self.settings.centre)
-        centring.means_ = np.zeros((3, 1)) if self.settings.centre == "none" else self.statistics.means(centring.mode)
-        return centring
 
     @cached_property
     def _empty_index(self) -> MemoryIndex:
@@ -235,19 +231,16 @@ class BucketIndex:
         self, ask: Ask, weights: dict[str, float], readings: Sequence[tuple[MemoryIndex, Reading]]
     ) -> tuple[MemoryIndex, Candidates]:
         """The best of each arm over the buckets that have chunks, and a small index of their memories."""
-        n = depth_of(ask.settings)
+        n, arms = depth_of(ask.settings), [ARMS[name] for name in weights]
         parts: list[_PartCandidates] = []
         for index, reading in readings:
-            arms = [ARMS[name] for name in weights]
             parts.append((index, {arm.name: arm.candidates(index, reading, n, reading.scope.allowed) for arm in arms}))
         best = _best_by_arm(parts, list(weights), n)
         small, rows = self._joined(parts, best)
         candidates = {
             name: table.select(["query", "score"]).append_column("row", [rows[name]]) for name, table in best.items()
         }
-        scale = (
-            np.stack([ARMS[name].scale(*readings[0]) for name in weights], axis=1) if small.chunks.num_rows else None
-        )
+        scale = np.stack([arm.scale(*readings[0]) for arm in arms], axis=1) if small.chunks.num_rows else None
         return small, merge(candidates, small.chunks.num_rows, n, scale)
 
     def _joined(
