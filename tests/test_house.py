@@ -17,12 +17,12 @@ CEILINGS = {
     # what: ceiling, and what the last raise was for; a change that adds a module says which one it ends
     "modules": (285, "mk.extend is modules that strangers import; verbs and pictures from outside lie in their rooms"),
     "lines of code": (
-        51_666,
+        51_661,
         "times in names and headings with their zones, and values that another memory calls secret",
     ),
     "public names": (64, "what is at the top; the rest is in rooms, as mk.errors and mk.labels"),
     "lines of tests": (
-        62_649,
+        62_647,
         "links by a defined name, notes of two scopes, pages of repeated paragraphs; with blanks",
     ),
     "longest module": (638, "memkit/text/secrets.py, whose rows are data"),

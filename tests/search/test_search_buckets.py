@@ -127,6 +127,8 @@ def test_a_users_question_opens_one_bucket(lake: Any, monkeypatch: pytest.Monkey
     monkeypatch.setattr(buckets.Buckets, "bucket", lambda self, i: (opened.append(i), real(self, i))[1])
     search.search("чай", user_id="u3", where="kind = 'note'", as_of=DAY)
     assert opened == lake.needed("u3")
+    monkeypatch.setattr(fitted, "empty_index", None)  # one was made, and no question asks for more
+    assert search.search("чай", user_id="u3", as_of=DAY).num_rows
 
 
 @pytest.fixture(scope="module")
