@@ -353,11 +353,8 @@ def context(
     corpus = load(path, reading, to_fit=True)
     document = presets.memory_v2_context if preset == "memory_v2" else {}
     loaded = profile_of(profile, preset)
-    values = {
-        **document,
-        **(loaded.context if loaded else {}),
-        **settings(ContextBuilder.params(), sets, "ContextBuilder"),
-    }
+    given = settings(ContextBuilder.params(), sets, "ContextBuilder")
+    values = {**document, **(loaded.context if loaded else {}), **given}
     retriever = fitted(corpus, preset, None, profile, encode_limit)
     built = ContextBuilder(**{**values, "retriever": retriever}).build(corpus, user, message, as_of)
     say_waiting(retriever, path)

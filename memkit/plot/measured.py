@@ -424,15 +424,20 @@ def value_at(swept: Any, index: int, name: str) -> Any:
 
 def axis_values(swept: Any, name: str) -> list[Any]:
     """The values of a parameter that were tried: numbers in their order, others as they came."""
-    values = {repr(value): value for value in (value_at(swept, index, name) for index in range(len(swept.settings)))}
+    values = {_same(value): value for value in (value_at(swept, index, name) for index in range(len(swept.settings)))}
     numbers = all(isinstance(value, (int, float)) for value in values.values())
     return sorted(values.values()) if numbers else list(values.values())
 
 
 def places_on(swept: Any, name: str) -> Ints:
     """Where each setting stands among the values of a parameter."""
-    place = {repr(value): number for number, value in enumerate(axis_values(swept, name))}
-    return np.array([place[repr(value_at(swept, index, name))] for index in range(len(swept.settings))])
+    place = {_same(value): number for number, value in enumerate(axis_values(swept, name))}
+    return np.array([place[_same(value_at(swept, index, name))] for index in range(len(swept.settings))])
+
+
+def _same(value: Any) -> str:
+    """What values have in common that stand at one place, as 0 and 0.0."""
+    return repr(float(value) if isinstance(value, (int, float)) else value)
 
 
 def named_setting(swept: Any, index: int, names: Iterable[str]) -> str:

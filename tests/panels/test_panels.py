@@ -81,7 +81,7 @@ def labels() -> tuple[pa.Table, pa.Table]:
 
 @pytest.fixture(scope="module")
 def swept(search: mk.Retriever, labels: Any) -> Any:
-    return mk.sweep(search, *labels, {"vector_weight": [0.0, 0.5], "min_score": [0.0, 0.2]}, as_of=DAY)
+    return mk.sweep(search, *labels, {"vector_weight": [0, 0.5], "min_score": [0, 0.2]}, as_of=DAY)
 
 
 @pytest.fixture
@@ -685,10 +685,10 @@ def test_a_surface_is_walked_by_arrows(swept: Any, search: mk.Retriever) -> None
 
 
 def test_the_setting_in_use_stands_at_its_effective_point_of_the_surface(swept: Any, search: mk.Retriever) -> None:
-    weight = search._index().weights(search)["vector"]
-    panel = mk.panels.surface(swept)
+    weight, panel = search._index().weights(search)["vector"], mk.panels.surface(swept)
     assert panel.automatic == {"vector_weight": weight}
-    assert axis_values(swept, "vector_weight") == sorted({0.0, 0.5, weight})
+    axes = [axis_values(swept, name) for name in swept.settings[0]]
+    assert axes == [sorted({0.0, 0.5, weight}), [0.0, 0.2]]  # the 0 that was given is the search's own 0.0
     assert "None" not in panel.marks.svg
     assert f"vector_weight=auto ({weight:g})" in panel.body
 
