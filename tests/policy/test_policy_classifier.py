@@ -94,11 +94,7 @@ def test_each_kind_has_its_importance_and_working_ends_after_its_days() -> None:
     end = datetime(2026, 3, 1 + 14, 23, 59, 59, 999_999, tzinfo=UTC)
     assert facts == [
         {"kind": "profile", "importance": "high", "expires_at": None},
-        {
-            "kind": "working",
-            "importance": "normal",
-            "expires_at": end,
-        },
+        {"kind": "working", "importance": "normal", "expires_at": end},
         {"kind": "archive", "importance": "low", "expires_at": None},
     ]
 

@@ -185,11 +185,13 @@ def test_headings_of_a_template_are_no_subject_and_others_are(tmp_path: Path) ->
 
 
 DATED = f"---\ntitle: чай\ncreated: 2026-01-02\n---\n{FACT}\n"
-COPIES = {
-    "a page or an index links to it": ({"b/чай.md": FACT, "чай.md": FACT, "о.md": "[чай](b/чай.md)"}, "b/чай.md"),
-    "it is no copy and lies in no archive or backup": ({"archive/чай.md": FACT, "Проект/раз/чай.md": FACT}, "Проект"),
-    "its path is shorter": ({"а/б/чай.md": FACT, "я/чай.md": FACT}, "я"),
-}
+NO_COPY = "it is no copy and lies in no archive or backup"
+COPIES = [
+    ("a page or an index links to it", {"b/чай.md": FACT, "чай.md": FACT, "о.md": "[чай](b/чай.md)"}, "b/чай.md"),
+    (NO_COPY, {"archive/чай.md": FACT, "Проект/раз/чай.md": FACT}, "Проект"),
+    (NO_COPY, {"старый чай.md": FACT, "чай.md": "С тех пор другое", "Проект/раз/чай.md": FACT}, "Проект"),
+    ("its path is shorter", {"а/б/чай.md": FACT, "я/чай.md": FACT}, "я"),
+]
 
 
 @pytest.mark.parametrize("survivor", ["oldest", "newest", "longest", "most_important"])
@@ -207,11 +209,10 @@ def test_a_copy_without_a_date_is_no_older_than_its_original(survivor: str, tmp_
 
 
 @pytest.mark.parametrize("survivor", ["oldest", "newest", "longest", "most_important"])
-@pytest.mark.parametrize("why", COPIES)
+@pytest.mark.parametrize(("why", "files", "stays"), COPIES)
 def test_of_equal_copies_the_linked_one_stays_then_no_copy_then_the_shorter_path(
-    why: str, survivor: str, tmp_path: Path
+    why: str, files: dict[str, str], stays: str, survivor: str, tmp_path: Path
 ) -> None:
-    files, stays = COPIES[why]
     corpus = read(VAULT | files, tmp_path)
     dedup = mk.Deduplicator(encoder=None, survivor=survivor).fit(corpus)
     (gone,) = (row for row in dedup.transform(corpus).to_pylist() if not row["keep"])

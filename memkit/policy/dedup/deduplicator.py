@@ -299,7 +299,7 @@ class Deduplicator(Policy):
         asked = asked[np.bincount(group)[group] > 1]
         rows, names = rows.take(pa.array(asked)), self.nodes_.owners.names
         paths = rows["path"].to_pylist()
-        linked, beside = set(self.linked_), set(paths)
+        linked, beside = set(self.linked_), set(self.nodes_.rows["path"].to_pylist())
         for name, flags in (
             ("linked", [path in linked for path in paths]),
             ("aside", [path is not None and is_aside(path, beside) for path in paths]),
