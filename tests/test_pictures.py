@@ -65,6 +65,7 @@ def test_a_picture_shows_itself_and_without_a_screen_says_so_in_words(pictures: 
     assert formats["image/png"].startswith(b"\x89PNG")
     assert formats["text/plain"] == pictures[name].words
     assert pictures[name].svg in pictures[name].in_html()
+    assert pictures[name].svg.startswith('<svg xmlns="http://www.w3.org/2000/svg" '), "so a browser draws the file"
     assert not _pylab_helpers.Gcf.get_all_fig_managers()
 
 

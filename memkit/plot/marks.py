@@ -407,13 +407,13 @@ class _Sheet:
         """The whole SVG."""
         picture = self.picture
         elements = [_words(8, 16, picture.title, "")]
-        elements += [*map(self._mark, picture.marks), *self._scales()]
-        elements += self._legend_svg()
+        elements += [*map(self._mark, picture.marks), *self._scales(), *self._legend_svg()]
         if picture.empty:
             elements.append(_words((self.left + self.right) / 2, (self.top + self.bottom) / 2, picture.empty, "middle"))
         return (
-            f'<svg viewBox="0 0 {WIDE} {picture.high}" role="img" aria-label="{_escaped(picture.words)}"'
-            f' font-size="{_SMALL}" fill="currentColor">{"".join(elements)}</svg>'
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDE} {picture.high}" role="img"'
+            f' aria-label="{_escaped(picture.words)}" font-size="{_SMALL}" fill="currentColor">'
+            f"{''.join(elements)}</svg>"
         )
 
     def _x(self, value: Any) -> Any:
