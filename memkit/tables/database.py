@@ -45,7 +45,7 @@ TASK = r"""trim(regexp_replace(regexp_replace(replace(lower(text), 'ё', 'е'),
 
 def unticked_sql(checklist: str = "checklist", memories: str = "memories") -> str:
     """The SQL of every unticked box: memory_id, path, line, text, `TASK` as task, and of the last later log that ticks
-    it tick_id, tick_path and tick_line; null where none does.
+    it tick_id, tick_path and tick_line; null where none does. It is_carried where an earlier log of the user has it.
 
     A later log is one of the same user whose day or time comes after that of the box. A box without a date stays open,
     and so does one that was written again after its tick.
@@ -53,16 +53,17 @@ def unticked_sql(checklist: str = "checklist", memories: str = "memories") -> st
     return f"""(
     with boxes as (
         select c.memory_id, c.path, c.line, c.text, c.done, {TASK.replace("text", "c.text")} as task,
-            m.user_id, m.kind, m.created_at
+            m.user_id, coalesce(m.kind in ({_LOGS}), false) as is_log, m.created_at
         from {checklist} c left join {memories} m using (memory_id)
     ), ticks as (
         select task, user_id, max(created_at) as at, arg_max(memory_id, created_at) as tick_id,
             arg_max(path, created_at) as tick_path, arg_max(line, created_at) as tick_line
-        from boxes where done and task <> '' and kind in ({_LOGS}) group by task, user_id
+        from boxes where done and task <> '' and is_log group by task, user_id
     )
     select b.memory_id, b.path, b.line, b.text, b.task,
         if(t.at > b.created_at, tick_id, null) as tick_id, if(t.at > b.created_at, tick_path, null) as tick_path,
-        if(t.at > b.created_at, tick_line, null) as tick_line
+        if(t.at > b.created_at, tick_line, null) as tick_line, is_log and 1 < row_number() over (
+            partition by b.task, b.user_id, is_log, t.at > b.created_at order by b.created_at, path, line) as is_carried
     from boxes b left join ticks t on b.task = t.task and b.user_id is not distinct from t.user_id
     where not b.done
 )"""  # noqa: S608  # names of tables alone

@@ -17,8 +17,8 @@ from memkit.tables.database import TASK, unticked_sql
 _BOXES = f"""
 with now as (from {unticked_sql("now_boxes", "now_memories")}),
 before as (from {unticked_sql("before_boxes", "before_memories")}),
-open_now as (from now where tick_id is null),
-open_before as (from before where tick_id is null),
+open_now as (from now where tick_id is null and not is_carried),
+open_before as (from before where tick_id is null and not is_carried),
 done_now as (select {TASK} as task from now_boxes where done)
 from (
     select 'opened' as what, memory_id, path, line, text from open_now where task not in (select task from open_before)
@@ -33,7 +33,7 @@ from (
 ) order by list_position(['opened', 'closed', 'removed'], what), path, line, text, memory_id
 """  # noqa: S608  # names of tables alone
 _OLDER = f"""
-select count(*) as n from {unticked_sql("now_boxes", "now_memories")} where tick_id is null
+select count(*) as n from {unticked_sql("now_boxes", "now_memories")} where tick_id is null and not is_carried
     and task in (select task from {unticked_sql("before_boxes", "before_memories")} where tick_id is null)
 """  # noqa: S608  # names of tables alone
 MOST, MOST_CHARS = 5_000, 2_000_000
@@ -57,7 +57,7 @@ def boxes(span: Span) -> tuple[pa.Table, int]:
     """What became of boxes within the span, and how many were open before and still are.
 
     A box is the same where its text is. The rows are ``opened``, ``closed``, or ``removed`` without a tick; what a
-    later log ticks is closed there, once, however often it was written down.
+    later log ticks is closed there, once, and what is carried from log to log is opened in the first of them, once.
     """
     states = {**_state("before", span.before.memories), **_state("now", span.after.memories)}
     return rows_of(_BOXES, **states), rows_of(_OLDER, **states)["n"][0].as_py()
