@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import memkit as mk
 from memkit.base.progress import heard
+from memkit.formats.linked.links import links_in
 from memkit.tables.samples import sample_data, write_files
 
 PAGE = "---\ntitle: {title}\n---\n{text}\n"
@@ -101,6 +102,18 @@ def test_a_name_that_a_line_of_the_page_defines_is_a_link_and_other_brackets_are
     corpus = corpus_of(tmp_path, {"чай.md": page, "a b.md": "Много.\n", "мёд.md": "Майский.\n"})
     sorts, honey = ("[сорта  чая]: a%20b.md", "found", "a b.md"), ("[мёд]: <мёд.md>", "found", "мёд.md")
     assert (targets(corpus), corpus.tables["relations"]["line"].to_pylist()) == ([sorts, honey, honey], [1, 1, 1])
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("- [x][чай](tea.md) и [а][мёд](c.md)", ["tea.md", "c.md"]),
+        ("[а][б][в]\n\n[в]: tea.md (Чай)\n", ["tea.md"]),
+        ("[10:05][INFO] начало\n[INFO]: соединение потеряно\n", []),
+    ],
+)
+def test_brackets_after_brackets_take_no_link_of_another_form_and_make_none(text: str, expected: list[str]) -> None:
+    assert [link.target for link in links_in(text)] == expected
 
 
 def test_a_link_to_a_folder_that_is_there_is_none_that_is_dead(tmp_path: Path) -> None:

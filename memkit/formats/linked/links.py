@@ -17,13 +17,15 @@ from memkit.base.fences import Fences
 # times as fast.
 _WIKI = re.compile(r"\[\[([^\[\]\n|#]{0,500})(?:#([^\[\]\n|]{0,500}))?(?:\|([^\[\]\n]{0,500}))?\]\]")
 _INLINE = re.compile(
-    r"\](?:\[([^\[\]\n^][^\[\]\n]{0,499})?\]|\((<[^<>\n]{1,1000}>|(?:[^()\s<]|\([^()\s]{0,200}\)){1,1000})"
+    r"\](?:\[([^\[\]\n^][^\[\]\n]{0,499})?(?=\])|\((<[^<>\n]{1,1000}>|(?:[^()\s<]|\([^()\s]{0,200}\)){1,1000})"
     r"(?:[ \t]+(?:\"[^\"\n]{0,300}\"|'[^'\n]{0,300}'))?[ \t]*\))"
 )
 DEFINED = re.compile(
-    r"^ {0,3}\[(?!\^)(?P<name>[^\[\]\n]{1,500})\]:[ \t]*(?P<place><[^<>\n]{1,1000}>|[^\s<]\S{0,999})", re.MULTILINE
+    r"^ {0,3}\[(?!\^)(?P<name>[^\[\]\n]{1,500})\]:[ \t]*(?P<place><[^<>\n]{1,1000}>|[^\s<]\S{0,999})"
+    r"(?=(?:[ \t]+(?:\"[^\"\n]{0,300}\"|'[^'\n]{0,300}'|\([^()\n]{0,300}\)))?[ \t]*\r?$)",
+    re.MULTILINE,
 )
-"""The line that says where ``[text][name]`` leads; a footnote's is none."""
+"""The line that says where ``[text][name]`` leads; a footnote's is none, nor is one of which words follow the place."""
 _CODE = re.compile(r"(`(?<!``)`{0,2})(?!`)[^\n]{1,1000}?(?<!`)\1(?!`)")
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//")
 _TEXT_BEGINS = 500
