@@ -259,8 +259,8 @@ _CLOCK_AND_ZONE = re.compile(
     re.IGNORECASE,
 )
 _SPACES = re.compile(r"(?:[ ,@—–]|(?<= )-(?= )|\bat\b|\bв\b)+", re.IGNORECASE)
-_OTHER_CLOCK = re.compile(r"(?<=\d[ T])(\d{1,2})[.h](\d\d)(?:\.(\d\d))?(?![\d.])")
-"""A time whose parts no colon divides, after its day."""
+_OTHER_CLOCK = re.compile(r"(?<=\d[ T])(\d{1,2})[.h](\d\d)(?:\.(\d\d))?(?![\d.]|-\d\d?\b)")
+"""A time whose parts no colon divides, after its day; 10.00-12.00 is a span, whose end is no offset."""
 _OF_WEEK = re.compile(r"\d{4}-?W\d\d", re.ASCII | re.IGNORECASE)
 _OF_ISO = re.compile(r"(\d{4})-?W(\d\d)(?:-?([1-7]))?", re.ASCII | re.IGNORECASE)
 
