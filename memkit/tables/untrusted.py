@@ -52,12 +52,14 @@ def refuse_links(folder: Path, below: bool = False) -> None:
     ------
     FormatError
     """
-    with suppress(OSError), os.scandir(folder) as entries:
-        for entry in sorted(entries, key=attrgetter("name")):
-            if entry.is_symlink():
-                raise _link(Path(entry))
-            if below and entry.is_dir():
-                refuse_links(Path(entry), below)
+    left = [folder]
+    while left:
+        with suppress(OSError), os.scandir(left.pop()) as entries:
+            for entry in sorted(entries, key=attrgetter("name")):
+                if entry.is_symlink():
+                    raise _link(Path(entry))
+                if below and entry.is_dir():
+                    left.append(Path(entry))
 
 
 def open_member(folder: Path, name: str) -> BufferedReader:

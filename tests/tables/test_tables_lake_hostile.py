@@ -139,6 +139,20 @@ def test_a_member_that_is_a_link_is_refused_and_nothing_moves(lake: Path, tmp_pa
 POINTED = ["../victim", "saved-", "saved-x", "", ".", None, 5, [], {}, f"saved-{'0' * 32}/..", f"saved-{'0' * 31}A"]
 
 
+@pytest.mark.quick
+def test_folders_deeper_than_python_calls_are_looked_through_for_links(tmp_path: Path) -> None:
+    deep = tmp_path
+    for _ in range(1_200):
+        deep = deep / "q"
+        deep.mkdir()
+    untrusted.refuse_links(tmp_path, below=True)
+    (deep / "link").symlink_to(tmp_path)
+    with pytest.raises(FormatError, match="Got a link"):
+        untrusted.refuse_links(tmp_path, below=True)
+    (deep / "link").unlink()
+    os.removedirs(deep)  # what cleans up after tests is recursive
+
+
 @pytest.mark.parametrize("name", POINTED, ids=str)
 def test_a_pointer_names_only_a_save_beside_it_and_else_nothing_is_removed(lake: Path, name: object) -> None:
     save = save_of(lake)
