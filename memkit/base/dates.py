@@ -580,7 +580,8 @@ def _clock_after(text: str, end: int) -> _Clock | None:
     said = [number for number in (numbers[0] or match["alone"], *numbers[1:]) if number]
     clock = ":".join(said) + (f"{half}m" if half else "")
     moment, end = whole_moment(f"{_SOME_DAY} {clock} {word}"), match.end() if word else match.end("clock")
-    is_number = digits or int(said[0]) >= _HOURS or (match["by"] in ("-", "_") and int(said[1]) >= 60)
+    are_no_minutes = match["by"] in (("-", "_", ".") if end < len(text) else ("-", "_")) and int(said[1]) >= 60
+    is_number = digits or int(said[0]) >= _HOURS or are_no_minutes  # 19.99 за чай
     if moment is None and is_number and not match["mark"]:
         return None
     return _Clock(moment.timetz() if moment else None, text[match.start("clock") : end], end)

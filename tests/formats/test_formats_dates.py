@@ -174,7 +174,7 @@ def test_a_time_in_a_name_or_heading_is_read_in_its_zone_or_is_a_row(tmp_path: P
     heads = "".join(f"\n## {name}\n\nx{number}\n" for number, name in enumerate(unread))
     read = "\n## 2026-07-03 9.05\n\na\n\n## Итог 3 июля 2026, 9.05 МСК\n\nb\n\n## 2026-07-03 v25.00\n\nc\n"
     read += "\n## Thu, 02 Jul 2026 23:05:00 -0500\n\nd\n\n## 2026-07-03: 1200 заказов\n\ne\n"
-    read += "\n## 2026-07-03 09.05-12.00\n\nl\n"
+    read += "\n## 2026-07-03 09.05-12.00\n\nl\n\n## 2026-07-03 19.99 за чай\n\nm\n"
     on_day = "\n## 9.30\n\ng\n\n## 9.05 МСК чай\n\nh\n\n## 2.5 часа\n\ni\n\n## 10-12 гостей\n\nj\n\n## 25.00\n\nk\n"
     logs = {"memory/2026-07-01.md": heads + "\n## 26:30 чай\n\ny\n", "memory/планы.md": heads}
     logs |= {"memory/2026-07-02.md": on_day, "memory/log.md": read}
@@ -184,7 +184,7 @@ def test_a_time_in_a_name_or_heading_is_read_in_its_zone_or_is_a_row(tmp_path: P
     assert sorted(path for path, _ in rows) == sorted(expected)
     assert {message.partition(". Got ")[2].count("Write") for _, message in rows} == {0}
     times = {row["text"].rstrip()[-1]: str(row["created_at"])[11:16] for row in corpus.memories.to_pylist()}
-    wanted = {**dict.fromkeys("abhl", "06:05"), **dict.fromkeys("ceijk", "00:00"), "d": "04:05", "g": "06:30"}
+    wanted = {**dict.fromkeys("abhl", "06:05"), **dict.fromkeys("ceijkm", "00:00"), "d": "04:05", "g": "06:30"}
     assert {key: times[key] for key in wanted} == wanted
 
 
