@@ -22,7 +22,7 @@ from memkit.formats.disk.files import DATABASE
 from memkit.formats.reader import Options, Reading
 from memkit.formats.registry import FORMATS
 from memkit.formats.rows import schemas_of
-from memkit.schemas import TABLES
+from memkit.schemas import TABLES, with_column, without_rows
 from memkit.tables.commit import (
     BUCKETS,
     MANIFEST,
@@ -46,10 +46,17 @@ _FILE_STATES = pa.schema(
     pa.field(name, pa.int64() if name in _STAT else pa.string(), nullable=False)
     for name in ("path", *_STAT, "digest", "role")
 )
-_STATE_TABLES = ("problems", "_counters", "_ids")
-"""Tables whose parsed rows cannot be recovered from the finished tables, so they are saved as well."""
+_STATE_TABLES = ("problems", "relations", "_counters", "_ids")
+"""Tables whose parsed rows cannot be recovered from the finished tables, so they are saved as well: of relations only
+where some lead to other files than pages.
+"""
+_SAID = ["status", "superseded_by", "created_at", "updated_at", "date_source"]
+"""Columns of ``memories`` that other files may change, so what each file itself says is saved as well."""
 _SCHEMAS = schemas_of(FORMATS)
-_STATE_SCHEMAS = {name: _SCHEMAS[name] for name in _STATE_TABLES} | {"files": _FILE_STATES}
+_STATE_SCHEMAS = {name: _SCHEMAS[name] for name in _STATE_TABLES} | {
+    "files": _FILE_STATES,
+    "said": pa.schema([_SCHEMAS["memories"].field(name) for name in _SAID]),
+}
 _REPEATED = 64
 """Bytes of a value above which values are mostly different."""
 
@@ -76,7 +83,7 @@ def save(
         _write_all(staged, tables)
         _write_all(staged / TEXT, database.text_index())
         if reading is not None:
-            _write_all(staged / STATE, _state(reading))
+            _write_all(staged / STATE, _state(reading, tables))
         for name, write in attached.items():
             if name != TOTALS:
                 write(staged / name)
@@ -111,7 +118,7 @@ def keep(
         _write_all(staged, reading.tables)
         if text_index is not None:
             _write_all(staged / TEXT, text_index)
-        _write_all(staged / STATE, _state(reading))
+        _write_all(staged / STATE, _state(reading, reading.tables))
         for name, write in attached.items():
             write(staged / name)
         _carry_over(folder, staged, attached)
@@ -220,12 +227,17 @@ class _Lake:
             state = {name: self._read(f"{STATE}/{name}.parquet", s) for name, s in _STATE_SCHEMAS.items()}
         except FormatError:
             return reading
-        columns = (column.to_pylist() for column in state.pop("files").columns)
+        said, columns = state.pop("said"), (column.to_pylist() for column in state.pop("files").columns)
         for path, size, mtime, ctime, inode, digest, role in zip(*columns, strict=True):
             reading.files[path] = (size, mtime, ctime, inode), role, digest
         paths = pa.array(list(reading.files), pa.string())
         for name in _SCHEMAS:
-            reading.parsed[name] = state[name] if name in state else _from_files(name, tables, paths)
+            is_saved = name in state and (name != "relations" or len(state[name]) > 0)
+            reading.parsed[name] = state[name] if is_saved else _from_files(name, tables, paths)
+        if len(said) != len(reading.parsed["memories"]):
+            return empty_reading(reading.root, reading.options)
+        for name in _SAID:
+            reading.parsed["memories"] = with_column(reading.parsed["memories"], name, said[name])
         return reading
 
     def _read(self, name: str, schema: pa.Schema | None = None) -> pa.Table:
@@ -241,14 +253,17 @@ def empty_reading(root: Path, options: Options) -> Reading:
     return Reading(root, options, parsed=parsed)
 
 
-def _state(reading: Reading) -> dict[str, pa.Table]:
-    """The state that a refresh needs."""
+def _state(reading: Reading, tables: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
+    """The state that a refresh needs beside the finished tables."""
     rows = [
         {"path": path, **dict(zip(_STAT, stat, strict=True)), "digest": digest, "role": role}
         for path, (stat, role, digest) in sorted(reading.files.items())
     ]
     files = pa.Table.from_pylist(rows, schema=_FILE_STATES)
-    return {name: reading.parsed[name] for name in _STATE_TABLES} | {"files": files}
+    state = {name: reading.parsed[name] for name in _STATE_TABLES}
+    if state["relations"]["type"].equals(tables["relations"]["type"]):
+        state["relations"] = without_rows(state["relations"].schema)
+    return state | {"files": files, "said": reading.parsed["memories"].select(_SAID)}
 
 
 def _from_files(name: str, tables: dict[str, pa.Table], paths: pa.Array) -> pa.Table:

@@ -154,6 +154,27 @@ def test_a_refresh_equals_a_fresh_read_after_one_step(tmp_path: Path, step: str)
     assert_equal(after.refresh(), expected)
 
 
+PAGE = "---\ntitle: {}\n{}---\nтекст [[b]] [f](f.csv)\n"
+OF_OTHERS: dict[str, tuple[dict[str, str], Callable[[Path], object]]] = {
+    "a successor no more": (
+        {"a.md": PAGE.format("a", "supersedes: '[[b]]'\n"), "b.md": PAGE.format("b", "")},
+        put("a.md", PAGE.format("a", "")),
+    ),
+    "a copy without original": ({"чай.md": "# Чай\nтекст\n", "чай (1).md": "# Чай\nтекст\n"}, drop("чай.md")),
+    "a file that is linked": ({"a.md": PAGE.format("a", ""), "b.md": PAGE.format("b", "")}, put("f.csv", "1\n")),
+    "a file that was linked": ({"a.md": PAGE.format("a", ""), "b.md": "# B\n", "f.csv": "1\n"}, drop("f.csv")),
+}
+
+
+@pytest.mark.parametrize("case", OF_OTHERS)
+def test_what_other_files_said_of_a_memory_is_not_kept_in_a_lake(tmp_path: Path, case: str) -> None:
+    start, step = OF_OTHERS[case]
+    folder = write_files(tmp_path / "a", start)
+    mk.read(folder).save(tmp_path / "lake")
+    step(folder)
+    assert_equal(mk.open(tmp_path / "lake").refresh(), mk.read(folder))
+
+
 @settings(max_examples=15)
 @given(st.lists(st.one_of(st.sampled_from(sorted(STEPS)), st.sampled_from(["(refresh)", "(save)"])), max_size=10))
 def test_a_refresh_equals_a_fresh_read_after_any_steps(steps: list[str]) -> None:
