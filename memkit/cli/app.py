@@ -105,8 +105,7 @@ def check(
     else:
         unlisted = 0 if secrets else secrets_found.num_rows
         show_problems(problems, corpus.memories.num_rows, most, hide, unlisted, path)
-    has_errors = "error" in problems["severity"].to_pylist()
-    raise typer.Exit(1 if has_errors else 0)
+    raise typer.Exit(1 if "error" in problems["severity"].to_pylist() else 0)
 
 
 @app.command()

@@ -152,7 +152,8 @@ def _one_line(error: Exception) -> str:
     if usage is not None:
         context: Any = getattr(error, "ctx", None)
         verb = f" {context.info_name}" if context and context.parent else ""
-        return f"{usage()} Try 'memkit{verb} --help'."
+        words = str(usage())
+        return f"{words}{'.' * (words[-1:] not in '.?')} Try 'memkit{verb} --help'."
     if isinstance(error, OSError) and not isinstance(error, MemkitError) and error.strerror:  # without its number
         name = str(error.filename).replace("\n", "\\n")
         return error.strerror if error.filename is None else f"{name}: {error.strerror}"

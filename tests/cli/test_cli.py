@@ -126,16 +126,14 @@ def test_columns_of_one_name_are_told_apart(run: Run, folder: Path) -> None:
         (("sql", "PATH/none", "select 1"), "expected a folder or file"),
         (("sql", "PATH"), "Missing argument 'query'. Try 'memkit sql --help'."),
         (("search", "PATH", "чай", "-k", "0"), "-k"),
-        (
-            ("search", "PATH", "чай", "--set", "vector_weight=2", "--set", "encoder=none"),
-            "'vector_weight' must be a float",
-        ),
+        (("search", "PATH", "чай", "--set", "vector_weight=2"), "'vector_weight' must be a float"),
         (("search", "PATH", "чай", "--set", "vektor=2"), "expected NAME=VALUE"),
         (("search", "PATH", "чай", "--set", "encoder=none", "--where", "no_such = 1"), "no_such"),
         (("search", "PATH", "чай", "--preset", "best"), "--preset"),
         (("search", "PATH", "чай", "--set", "encoder=none", "--as-of", "soon"), "as_of"),
         (("policy", "magic", "PATH"), "expected one of"),
-        (("bogus",), "No such command"),
+        (("check", "PATH", "--nonsense"), "No such option: --nonsense. Try 'memkit check --help'."),
+        (("bogus",), "No such command 'bogus'. Try 'memkit --help'."),
     ],
 )
 def test_wrong_usage_is_one_line_and_exit_code_2(run: Run, folder: Path, words: tuple[str, ...], message: str) -> None:
