@@ -158,9 +158,10 @@ class Owners:
         A subject is a title, and where they apply to two scopes, both of these.
         """
         titles, says = {self.titles[left], self.titles[right]}, says or self._says
+        one, other = self.places[left], self.places[right]  # chunks of a memory have its text
 
         def both_say(words: frozenset[str]) -> bool:
-            return bool(words) and says(left, words) and says(right, words)
+            return bool(words) and says(one, words) and says(other, words)
 
         if not any(map(both_say, map(words_of, titles))):
             return False
@@ -181,17 +182,17 @@ class Owners:
             some = rows[code[rows] != NOBODY]
             edges.append(np.stack([some, _firsts(numbered(whole[some], code[some]), some)], axis=1))
         scopes = [title.partition("\n")[2] for title in self.titles]
-        says_its_scope = [bool(words := applied(scopes[row])) and self._says(row, words) for row in rows.tolist()]
+        told = [bool(words := applied(scopes[row])) and self._says(self.places[row], words) for row in rows.tolist()]
         # A text that names the subject of one of its rows says the same in all of a scope, and of scopes that it names.
-        for of_one, some in ((numbered(whole, _coded(scopes)), rows), (whole, rows[np.array(says_its_scope, bool)])):
+        for of_one, some in ((numbered(whole, _coded(scopes)), rows), (whole, rows[np.array(told, bool)])):
             named = [row for row in some.tolist() if self.titles[row] and self.names(row, row)]
             spoken = some[np.isin(of_one[some], of_one[np.array(named, np.int64)])]
             edges.append(np.stack([spoken, _firsts(of_one[spoken], spoken)], axis=1))
         return _joined(len(group), np.concatenate(edges))
 
-    def _says(self, row: int, title: frozenset[str]) -> bool:
+    def _says(self, place: int, title: frozenset[str]) -> bool:
         """Whether a text has the words of a title."""
-        letters = folded(self.texts[int(self.places[row])].as_py() or "")
+        letters = folded(self.texts[int(place)].as_py() or "")
         return all(_has(letters, word) for word in title)
 
     def scopes(self, nodes: Ints, texts: pa.Array) -> Scopes:
@@ -291,8 +292,7 @@ class Scopes:
         first[1:] = (members[1:] != members[:-1]) | (scopes[1:] != scopes[:-1])
         members, scopes, owned = members[first], scopes[first], owned[first]
         several = np.bincount(scopes)[scopes] > 1 if len(scopes) else np.empty(0, bool)
-        members, scopes, owned = members[several], scopes[several], owned[several]
-        return cls(members, numbered(scopes), owned)
+        return cls(members[several], numbered(scopes[several]), owned[several])
 
 
 def _joined(n: int, ends: NDArray[np.int64]) -> Ints:
