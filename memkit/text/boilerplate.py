@@ -134,7 +134,9 @@ def evidence(texts: pa.Array | pa.ChunkedArray, patterns: Sequence[str]) -> pa.A
     ['', 'чай', 'см. чай']
     """
     # To look for a pattern takes a tenth of replacing it where it is not, and for several at once no more than for one.
-    # Pieces are taken together, as Arrow compiles a pattern for each call.
+    # Pieces are taken together, as Arrow compiles a pattern for each of them.
+    if isinstance(texts, pa.ChunkedArray):
+        return pa.chunked_array([evidence(texts.combine_chunks(), patterns)])
     matched = [pc.match_substring_regex(texts, pattern) for pattern in _patterns_to_match(tuple(patterns))]
     if not any(pc.any(matches).as_py() for matches in matched):
         return texts
@@ -143,8 +145,6 @@ def evidence(texts: pa.Array | pa.ChunkedArray, patterns: Sequence[str]) -> pa.A
     for pattern in patterns:
         if pc.any(pc.match_substring_regex(some, pattern)).as_py():
             some = _without(some, pattern)
-    if isinstance(texts, pa.ChunkedArray):
-        has_any, some = has_any.combine_chunks(), some.combine_chunks()
     return pc.replace_with_mask(texts, has_any, some)
 
 
