@@ -64,8 +64,8 @@ def test_a_picture_shows_itself_and_without_a_screen_says_so_in_words(pictures: 
         formats, _ = shell.display_formatter.format(pictures[name])
     assert formats["image/png"].startswith(b"\x89PNG")
     assert formats["text/plain"] == pictures[name].words
-    beginning, inner = pictures[name].svg.split(' xmlns="http://www.w3.org/2000/svg" ', 1)
-    assert f"<figure>{beginning} {inner}" in pictures[name].in_html(), "of which a file alone needs the namespace"
+    assert pictures[name].inline in pictures[name].in_html()
+    assert pictures[name].svg == pictures[name].inline.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
     assert not _pylab_helpers.Gcf.get_all_fig_managers()
 
 

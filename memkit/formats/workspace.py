@@ -100,8 +100,8 @@ _IN_ZONE = re.compile(
 )
 """A time of day and the zone after it; what follows a minus is the end of a span."""
 _TIMED = re.compile(rf"\[?{CLOCK}(?!\w)", re.IGNORECASE)
+# How a heading opens that may have a time that no colon divides: 9.30, 9 am, 0930 UTC; a day, 2026-01-20, is none.
 _BARE_CLOCK = re.compile(r"\d{1,2}(?:[-+._h]\d|\s{0,3}[ap]\.?m|Z|\Z)|(?:\d\d){2,3}(?!\d|[-./]\d\d?(?!\d))", re.I)
-"""How a heading opens that may have a time that no colon divides: 9.30, 9 am, 0930 UTC; a day, 2026-01-20, is none."""
 _MOMENT = (
     r"\[((?:[^\W\d_]{2,11}[.,]{0,2}[ ])?(?:\d{1,4}[-./]\d{1,2}[-./]\d{1,4}|\d{1,2}[ ][^\W\d_]{3,9}[ ]\d{4}(?:[ ]г\.?)?"
     r"|[^\W\d_]{3,9}[ ]\d{1,2},?[ ]\d{4})(?:T|,?[ ])\d{1,2}:\d{2}(?![\d-])"

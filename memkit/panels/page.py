@@ -336,8 +336,7 @@ class PanelPage(anywidget.AnyWidget):
             live.follow()
             self.inner = live.widget
             return ""
-        picture: str = self.panel.hide.in_html(self.panel.marks.svg)
-        return picture
+        return str(self.panel.hide.in_html(self.panel.marks.inline))
 
     def set_state(self, sync_data: dict[str, Any]) -> None:
         """Take the traits that the browser has set; a refused value is reported on the page and reset there."""
@@ -536,7 +535,7 @@ class Card(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         self.summary.value, self.code.value = f"<b>{title}</b> {summary}", f"<code>{code}</code>"
         self.error.value = f'<span role="alert" style="color:#d55e00">{error}</span>' if error else ""
         self.notes.value = "".join(f"<small>{html.escape(note)}</small><br>" for note in page.notes.values())
-        self.picture.value = page.picture or page.panel.hide.in_html(page.panel.marks.svg)
+        self.picture.value = page.picture or page.panel.hide.in_html(page.panel.marks.inline)
         self.strip.value, self.body.value = (f"<style>{STYLE}</style>{part}" for part in (page.strip, page.body))
 
     def close(self) -> None:

@@ -551,7 +551,7 @@ class Panel(Displayed):
         -------
         Path
         """
-        body = self._page(f"<figure>{self.hide.in_html(self.marks.svg)}</figure>")
+        body = self._page(f"<figure>{self.hide.in_html(self.marks.inline)}</figure>")
         return write_page(path, self.title, body, style=_ALONE)
 
     @property

@@ -43,7 +43,6 @@ _DASHES = {"-": "", "--": "7 4", "-.": "7 3 2 3", ":": "2 3"}
 _STEP = 6
 """Pixels between two strokes of a hatch."""
 _SHAPES = {"o": "", "s": "M-1-1H1V1H-1Z", "^": "M0-1L1 1H-1Z", "D": "M0-1.2L1.2 0L0 1.2L-1.2 0Z", "|": "M0-1V1"}
-_NAMESPACE = ' xmlns="http://www.w3.org/2000/svg"'  # without it a browser shows a file as XML
 _PICTOGRAPHS = re.compile("[\U0001f000-\U0001faff\U000e0000-\U000e007f\ufe0e\ufe0f\u200d\u20e3]+")
 
 
@@ -260,14 +259,19 @@ class Picture:
         return file.getvalue()
 
     @cached_property
-    def svg(self) -> str:
-        """As a file of SVG in the colours of the page; each word of the user's is escaped."""
+    def inline(self) -> str:
+        """As SVG within a page, in its colours; each word of the user's is escaped."""
         return _Sheet(self).svg()
+
+    @property
+    def svg(self) -> str:
+        """The same as a file of its own, which a browser would show as XML if it had no namespace."""
+        return self.inline.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
 
     def in_html(self) -> str:
         """As SVG with its words below."""
         in_words = f"<details><summary>In words</summary><pre>{html.escape(self.words)}</pre></details>"
-        return f"<figure>{self.svg.replace(_NAMESPACE, '', 1)}{in_words}</figure>"
+        return f"<figure>{self.inline}{in_words}</figure>"
 
     def _repr_png_(self) -> bytes:
         return self.png
@@ -407,12 +411,12 @@ class _Sheet:
     def svg(self) -> str:
         """The whole SVG."""
         picture = self.picture
-        elements = [_words(8, 16, picture.title, "")]
-        elements += [*map(self._mark, picture.marks), *self._scales(), *self._legend_svg()]
+        elements = [_words(8, 16, picture.title, ""), *map(self._mark, picture.marks)]
+        elements += [*self._scales(), *self._legend_svg()]
         if picture.empty:
             elements.append(_words((self.left + self.right) / 2, (self.top + self.bottom) / 2, picture.empty, "middle"))
         return (
-            f'<svg{_NAMESPACE} viewBox="0 0 {WIDE} {picture.high}" role="img" aria-label="{_escaped(picture.words)}"'
+            f'<svg viewBox="0 0 {WIDE} {picture.high}" role="img" aria-label="{_escaped(picture.words)}"'
             f' font-size="{_SMALL}" fill="currentColor">{"".join(elements)}</svg>'
         )
 
