@@ -17,12 +17,12 @@ CEILINGS = {
     # what: ceiling, and what the last raise was for; a change that adds a module says which one it ends
     "modules": (285, "mk.extend is modules that strangers import; verbs and pictures from outside lie in their rooms"),
     "lines of code": (
-        51_681,
-        "what each file itself says of a memory is saved beside what other files say of it",
+        51_690,
+        "what each file itself says of a memory is saved beside what others say; links of plain files choose the copy",
     ),
     "public names": (64, "what is at the top; the rest is in rooms, as mk.errors and mk.labels"),
     "lines of tests": (
-        62_696,
+        62_707,
         "lakes that are refreshed after what other files said, links beside brackets; with blanks",
     ),
     "longest module": (638, "memkit/text/secrets.py, whose rows are data"),

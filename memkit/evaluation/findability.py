@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.base.params import Moment, check_fitted, check_value
+from memkit.base.progress import bar
 from memkit.errors import ParameterError
 from memkit.evaluation.evaluation import CheckedTask, Task, dispositions_of
 from memkit.evaluation.known_items import COLUMNS, FIELDS, askable, labels_of, query_for, says_something
@@ -461,7 +462,7 @@ class _Watched:
         first, end = (np.searchsorted(query, query[self.target], side) for side in ("left", "right"))
         target_of_pair = np.repeat(np.arange(len(first)), end - first)  # each target beside each candidate of its query
         candidate = np.arange(len(target_of_pair)) - np.repeat(np.cumsum(end - first) - end, end - first)
-        for day in range(1, most + 1):
+        for day in bar("days to come", range(1, most + 1), leave=False):
             if not target_of_pair.size:
                 break
             score, gone = self.scores_on(self.question.moment + timedelta(days=day))

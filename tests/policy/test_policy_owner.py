@@ -220,6 +220,19 @@ def test_of_equal_copies_the_linked_one_stays_then_no_copy_then_the_shorter_path
     assert f"({why})" in "".join(mk.plan(corpus, dedup).table["reason"].to_pylist())
 
 
+def test_a_link_of_plain_files_says_which_copy_stays_as_well(tmp_path: Path) -> None:
+    text = "Чай стоит в шкафу на кухне, рядом с кофе.\n"
+    index = "# Указатель\n\n- [чай](далеко/в%20папке/чай.md)\n- [сайт](https://example.org/а.md)\n"
+    corpus = read({"далеко/в папке/чай.md": text, "чай.md": text, "index.md": index}, tmp_path)
+    assert corpus.tables["relations"].num_rows == 0
+    gone = (
+        row["path"]
+        for row in mk.Deduplicator(encoder=None).fit(corpus).transform(corpus).to_pylist()
+        if not row["keep"]
+    )
+    assert list(gone) == ["чай.md"]
+
+
 @pytest.mark.outside
 def test_of_two_subjects_that_of_which_the_text_speaks_keeps_it(tmp_path: Path) -> None:
     entities = [

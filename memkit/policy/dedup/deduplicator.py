@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Mapping
 from functools import partial
 from typing import Any, ClassVar, Self
@@ -16,6 +17,7 @@ from memkit.display.views import names_in
 from memkit.documents import NEGATIONS, NUMBER_WORDS, cite
 from memkit.errors import NotFittedError, ParameterError, StaleIndexError
 from memkit.formats.finished import is_aside
+from memkit.formats.linked.links import links_in
 from memkit.policy.base import VERDICT, Policy, needed
 from memkit.policy.dedup.agreement import precision_recall, similarity_of, threshold_for
 from memkit.policy.dedup.clusters import SURVIVORS, Order, chains, components, in_order, verdicts
@@ -342,14 +344,20 @@ from input left join clusters on clusters.memory_id = coalesce(input.memory_id, 
 
 
 def _linked(tables: Mapping[str, pa.Table], rows: pa.Table) -> set[str]:
-    """The paths of the files to which another file or an index links."""
+    """The paths of the files to which another file or an index links, also in a folder of plain files."""
     paths = dict(tuples_of(rows, "memory_id", "path"))
     links = tuples_of(tables["relations"], "memory_id", "to_id") if "relations" in tables else ()
     ends = {(paths.get(source), paths.get(target)) for source, target in links}
     linked = {target for source, target in ends if target and target != source}
     if "entries" in tables:
         linked |= {path for path in tables["entries"]["path"].to_pylist() if path}
-    return linked
+    sources = {source for source, _ in ends}
+    with_links = rows.filter(pc.match_substring(rows["text"], "]("))
+    for path, text in tuples_of(with_links, "path", "text"):
+        if path and path not in sources:  # plain files have no relations
+            places = (link.target for link in links_in(text) if not link.is_wiki)
+            linked |= {posixpath.normpath(posixpath.join(posixpath.dirname(path), place)) for place in places} - {path}
+    return linked.intersection(paths.values())
 
 
 def _replaced(rows: pa.Table) -> pa.ChunkedArray:
