@@ -254,7 +254,7 @@ def digest(
         box_rows, n_older = boxes(span)
         if n_older:
             still = count_of(n_older, "older checkbox is", "older checkboxes are")
-            notes.append(f"{still} still open: `open_tasks` lists them.")
+            notes.append(f"{still} still open: `open_tasks` lists each place of them.")
         step.update()
         contradicted, n_compared = contradictions(span)
         if n_compared < span.after.memories.num_rows:
