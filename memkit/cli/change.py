@@ -346,7 +346,8 @@ def print_edits(
 ) -> None:
     """Print edits as a table, a diff or a plan; refusals, and how to write them, on standard error."""
     if as_diff:
-        text = edits.diff() if memories is None else named_in(memories, [edits.diff()]).again(edits.diff())
+        diff = edits.diff()
+        text = diff if memories is None else named_in(memories, [diff]).again(diff)
         out.print(safe(text), markup=False, highlight=False, soft_wrap=True, end="")
     else:
         show(edits.table if as_json else edits, as_json, memories=memories)

@@ -13,12 +13,12 @@ import pyarrow.compute as pc
 
 from memkit.formats.faults import ADVICE, SEVERITIES
 from memkit.schemas import PROBLEMS, is_verbatim
-from memkit.text.secrets import LEAST, SECRETS, Finding, Mask, Secret, is_mixed, kinds_in
+from memkit.text.secrets import LEAST, OF_PASSWORD, SECRETS, Finding, Mask, Secret, is_mixed, kinds_in
 
 _SEARCHED_FIELDS = ("title", "text", "tags", "extra")
 _WHERE = ("memory_id", "path", "kind", "line_start")
 _RUN, _LONGEST, _AT_ONCE, _MANY = re.compile(r"[^\W_]+"), 500, 200, 2_000
-_PHRASE = "(?i:pass|pwd|парол|кодов)"
+_PHRASE = f"(?i:{'|'.join(OF_PASSWORD)})"
 """What a text with a pass phrase matches, which has no part of letters and digits."""
 _MEANING = {secret.name: secret.meaning for secret in reversed(SECRETS)}
 

@@ -492,7 +492,7 @@ _HEX_KEY = r"(?<![0-9A-Za-z])(?P<secret>(?:0x)?[0-9A-Fa-f]{64})(?![0-9A-Za-z])"
 # For a look: `_SAYS` and the end of the word, wider and for RE2.
 _INTRODUCED = r"[^\n]*(?:[:=>—–-]|is|это|теперь|to|на)[ \t*]{0,4}"
 _REST_OF_WORD = r"\S*(?: (?i:слов)\S*)?[ \t]{1,3}"
-_OF_PASSWORD = ("pass", "pwd", "psw", "pw", "парол", "кодов")
+OF_PASSWORD = ("pass", "pwd", "psw", "pw", "парол", "кодов")
 
 PREFIXES = {
     "models": "gsk_ xai- pplx- r8_ nvapi- csk- tgp_v1_ jina_ AQ.Ab api_org_ ABSK bedrock-api-key- vck_ esecret_ crsr_",
@@ -747,7 +747,7 @@ SECRETS: tuple[Secret, ...] = (
             "The password of the staging database is ⟦sova-ne-spit-2026⟧, ask Mira",
             "Пароль от вайфая там новый: ⟦sova-ne-spit-2026⟧, старый больше не подходит",
         ),
-        _OF_PASSWORD,
+        OF_PASSWORD,
         _is_password,
         look=f"HINT{_INTRODUCED}(?:[\"'`«“]\\S{{6}}|\\S*\\p{{Nd}})",
     ),
@@ -762,7 +762,7 @@ SECRETS: tuple[Secret, ...] = (
             "Wifi password: ⟦correct horse battery staple⟧, on the fridge too",
             "Пароль от сейфа: ⟦верная лошадь батарея скрепка⟧.",
         ),
-        _OF_PASSWORD,
+        OF_PASSWORD,
         _is_phrase,
         look=r"HINT[^\n]*(?:[:=>—–-]|is|это|теперь|[\"'`«“])[ \t*]{0,4}[\"'`«“]?[\p{L}\p{N}]+[ -][\p{L}\p{N}]",
     ),
@@ -771,7 +771,7 @@ SECRETS: tuple[Secret, ...] = (
         "a password that follows the word at once",
         f"(?i:{_WORD}(?:{_PASSWORDS}){_WORD_END})[ \\t]{{1,3}}(?P<secret>{_BARE})",
         ("login boris, password ⟦qwerty-123x⟧", "логин anna пароль ⟦qwerty-123x⟧"),
-        _OF_PASSWORD,
+        OF_PASSWORD,
         _is_value,
         look=f"HINT{_REST_OF_WORD}\\S*\\p{{Nd}}",
     ),
@@ -782,7 +782,7 @@ SECRETS: tuple[Secret, ...] = (
         r"[ \t]{1,3}(?i:от|к|ко|для|на|в|во|у|for|to|of|on|at)[ \t]{1,3}(?:[^\s:=\d]{1,30}[ \t]{1,3}){1,3}[\"'`«“]?"
         rf"(?=\S{{0,127}}?\d)(?P<secret>{_BARE.replace('5,127', '7,127')})",
         ("Password for the guest network ⟦sova2026⟧", "Пароль от вайфая ⟦sova2026⟧, у гостей другой"),
-        _OF_PASSWORD,
+        OF_PASSWORD,
         _is_for_that,
         look=f"HINT{_REST_OF_WORD}(?i:от|ко?|для|на|во?|у|for|to|of|on|at)[ \\t][^\\n]*\\p{{Nd}}",
     ),

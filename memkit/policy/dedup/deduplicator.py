@@ -352,8 +352,7 @@ def _linked(tables: Mapping[str, pa.Table], rows: pa.Table) -> set[str]:
     if "entries" in tables:
         linked |= {path for path in tables["entries"]["path"].to_pylist() if path}
     sources = {source for source, _ in ends}
-    with_links = rows.filter(pc.match_substring(rows["text"], "]("))
-    for path, text in tuples_of(with_links, "path", "text"):
+    for path, text in tuples_of(rows.filter(pc.match_substring(rows["text"], "](")), "path", "text"):
         if path and path not in sources:  # plain files have no relations
             places = (link.target for link in links_in(text) if not link.is_wiki)
             linked |= {posixpath.normpath(posixpath.join(posixpath.dirname(path), place)) for place in places} - {path}
