@@ -70,7 +70,7 @@ def load_ipython_extension(ipython: Any) -> None:
 
 
 def _show_in(ipython: Any) -> None:
-    from memkit.display.notebook import register
+    from memkit.display.draw import register
 
     register(ipython)
 
@@ -86,7 +86,7 @@ def _show_where_asked() -> None:
     if shell is not None:
         _show_in(shell)
     elif hasattr(sys, "ps1") or sys.flags.interactive:
-        from memkit.display.notebook import register_prompt
+        from memkit.display.draw import register_prompt
 
         register_prompt()
 

@@ -25,15 +25,15 @@ from memkit.change.store import store as store
 from memkit.context import ContextBuilder as ContextBuilder
 from memkit.corpus_overview import overview as overview
 from memkit.decay import Decay as Decay
-from memkit.display.notebook import show as show
+from memkit.display.draw import show as show
 from memkit.errors import MemkitError as MemkitError
 from memkit.evaluation.audit import audit as audit
 from memkit.evaluation.compare import compare as compare
-from memkit.evaluation.estimator import as_estimator as as_estimator
 from memkit.evaluation.evaluation import Task as Task
 from memkit.evaluation.evaluation import evaluate as evaluate
 from memkit.evaluation.known_items import known_items as known_items
 from memkit.evaluation.profile import Profile as Profile
+from memkit.evaluation.sweep import as_estimator as as_estimator
 from memkit.evaluation.sweep import sweep as sweep
 from memkit.evaluation.tune import tune as tune
 from memkit.explore.digest.digest import digest as digest
@@ -44,7 +44,7 @@ from memkit.formats.rules import rules as rules
 from memkit.index.cache import vector_cache as vector_cache
 from memkit.past.history import history as history
 from memkit.policy.admission import Admission as Admission
-from memkit.policy.classifier import Classifier as Classifier
+from memkit.policy.admission import Classifier as Classifier
 from memkit.policy.dedup.deduplicator import Deduplicator as Deduplicator
 from memkit.policy.index_standard import IndexCheck as IndexCheck
 from memkit.policy.index_standard import SplitPlan as SplitPlan

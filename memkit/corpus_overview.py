@@ -22,8 +22,7 @@ from memkit.base.hashes import place
 from memkit.base.params import AsOf, Moment, check_corpus, check_value, describe
 from memkit.base.plugins import OVERVIEWS
 from memkit.base.progress import bar
-from memkit.display.draw import as_html
-from memkit.display.notebook import Shown, Tabular, write_page
+from memkit.display.draw import Shown, Tabular, as_html, write_page
 from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.errors import count_of
 from memkit.formats.faults import ADVICE, DEGREES, tally

@@ -15,9 +15,9 @@ import memkit as mk
 ROOT = Path(__file__).parents[1]
 CEILINGS = {
     # what: ceiling, and what the last raise was for; a change that adds a module says which one it ends
-    "modules": (285, "mk.extend is modules that strangers import; verbs and pictures from outside lie in their rooms"),
+    "modules": (278, "mk.extend is modules that strangers import; verbs and pictures from outside lie in their rooms"),
     "lines of code": (
-        51_690,
+        51_612,
         "what each file itself says of a memory is saved beside what others say; links of plain files choose the copy",
     ),
     "public names": (64, "what is at the top; the rest is in rooms, as mk.errors and mk.labels"),

@@ -11,7 +11,7 @@ import pytest
 from wcwidth import wcswidth
 
 import memkit as mk
-from memkit.display.notebook import shown
+from memkit.display.draw import shown
 
 DAY = "2026-03-01"
 QUESTION = "сколько соединений в пуле?"

@@ -15,7 +15,7 @@ from matplotlib import _pylab_helpers
 from matplotlib.figure import Figure
 
 import memkit as mk
-from memkit.display.notebook import register
+from memkit.display.draw import register
 from memkit.errors import ParameterError
 from memkit.plot.marks import Area, Dots, Line
 

@@ -22,7 +22,7 @@ OUTSIDE = {
         "serena": "memkit.hosts.serena.store:SerenaStore",
         "claude": "memkit.hosts.claude.store:ClaudeStore",
     },
-    "memkit.folders": {"git": "memkit.past.versions"},
+    "memkit.folders": {"git": "memkit.past.history"},
     "memkit.lakes": {
         "buckets": "memkit.scale.buckets",
         "index": "memkit.scale.index",

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from memkit.base.params import check_corpus, describe
-from memkit.display.notebook import Shown, Tabular
+from memkit.display.draw import Shown, Tabular
 from memkit.display.sheet import visible
 from memkit.schemas import MEMORIES, WORDS, column, table, tuples_of
 from memkit.tables.corpus import Corpus

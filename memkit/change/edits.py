@@ -24,7 +24,7 @@ from memkit.base.plugins import BEFORE_APPLY
 from memkit.change.diff import Diff, diff_of
 from memkit.change.disk import Disk, Names, check_changed, check_new, folder_of
 from memkit.change.journal import Change, Journal, Record, hash_of, opened, stale
-from memkit.display.notebook import Tabular, shown
+from memkit.display.draw import Tabular, shown
 from memkit.errors import ChangeRefusedError, FormatError, QueryError, StaleSourceError, count_of
 from memkit.formats import reader
 from memkit.formats.disk.files import MAX_FILE_BYTES

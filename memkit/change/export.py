@@ -28,7 +28,7 @@ from memkit.base.plugins import EXPORTS
 from memkit.change.diff import Diff
 from memkit.change.disk import RESERVED, check_new, folded
 from memkit.change.edits import Edits
-from memkit.display.notebook import Tabular
+from memkit.display.draw import Tabular
 from memkit.errors import ChangeRefusedError, FormatError, ParameterError, refused
 from memkit.formats import spelling
 from memkit.formats.facts import COUNTED, PREFIXES, TYPES, format_fact

@@ -38,8 +38,7 @@ from memkit.formats.syntax.places import Json, with_values
 from memkit.index.cache import shared_cache
 from memkit.index.centre import Centring
 from memkit.index.encode import as_encoder
-from memkit.policy.admission import Admission
-from memkit.policy.classifier import Classifier
+from memkit.policy.admission import Admission, Classifier
 from memkit.policy.dedup.deduplicator import Deduplicator
 from memkit.policy.limits import Expiry, Quota
 from memkit.policy.pipeline import Pipeline

@@ -30,7 +30,7 @@ from memkit.base import imported, names_in_stub
 from memkit.base.duck import printable, rows_of, use_one_thread
 from memkit.base.params import Param, check_choice, describe, hint_of, path_of
 from memkit.base.plugins import check_there
-from memkit.display.notebook import Shown, shown
+from memkit.display.draw import Shown, shown
 from memkit.display.sheet import safe, visible
 from memkit.errors import MemkitError, ParameterError, count_of
 from memkit.formats.faults import SEVERITIES, tally

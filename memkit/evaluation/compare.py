@@ -37,10 +37,9 @@ from memkit.evaluation.pools import (
     idle_notes_of,
     revision_of,
 )
-from memkit.evaluation.result import Differences, Result
+from memkit.evaluation.result import BETTER, OPEN, WORSE, Differences, Result, Verdict, size, verdict
 from memkit.evaluation.scores import Measure, scores_of
 from memkit.evaluation.statistics import interval
-from memkit.evaluation.verdict import BETTER, OPEN, WORSE, Verdict, size, verdict
 from memkit.schemas import Floats, Mask, result_schema, tuples_of
 from memkit.search.steps.recall import asking
 from memkit.search.steps.scope import memories_where, seen_by, unseen_from

@@ -17,9 +17,9 @@ from memkit.evaluation.evaluation import is_per_query, known_mean, nullable
 from memkit.evaluation.labels import as_arrow_table, read_qrels, read_queries
 from memkit.evaluation.metrics import Labels
 from memkit.evaluation.pools import moment_of
+from memkit.evaluation.result import Looks
 from memkit.evaluation.statistics import Units
 from memkit.evaluation.tune import Scored, Tuning, checked_epsilon, held_out_of, tuned
-from memkit.evaluation.verdict import Looks
 from memkit.schemas import tuples_of
 
 

@@ -34,9 +34,8 @@ from memkit.evaluation.known_items import known_item_note
 from memkit.evaluation.labels import read_qrels, read_queries
 from memkit.evaluation.metrics import OF_HITS, Judged, Labels, Metric, parse_metrics
 from memkit.evaluation.pools import Batch, LabelledQueries, Pools, Run, idle_notes_of, revision_of, run_of
-from memkit.evaluation.result import Result
+from memkit.evaluation.result import Result, mean_over, too_few
 from memkit.evaluation.statistics import Units, interval
-from memkit.evaluation.verdict import mean_over, too_few
 from memkit.schemas import Floats, Ints, result_schema
 from memkit.search.ask import check_user
 from memkit.search.settings import STEPS

@@ -26,7 +26,7 @@ from memkit.evaluation.evaluation import CheckedTask
 from memkit.evaluation.grid import Setting
 from memkit.evaluation.metrics import OF_HITS, Judged, Labels, Metric
 from memkit.evaluation.pools import PoolPart, Pools
-from memkit.evaluation.verdict import fingerprint
+from memkit.evaluation.result import fingerprint
 from memkit.schemas import Floats, Ints, Mask
 from memkit.search.alike import NOWHERE
 from memkit.search.ask import Settings

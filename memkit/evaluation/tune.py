@@ -29,11 +29,7 @@ from memkit.evaluation.grid import Grid, Setting, at_query
 from memkit.evaluation.metrics import OF_HITS, Metric
 from memkit.evaluation.pools import Pools, batches_of
 from memkit.evaluation.profile import Profile
-from memkit.evaluation.result import Differences, Result
-from memkit.evaluation.scores import Measure
-from memkit.evaluation.statistics import ALMOST, Contest, Retuned, Units, distances, nearest, plateau
-from memkit.evaluation.sweep import Sweep, check_work, refitted, swept
-from memkit.evaluation.verdict import (
+from memkit.evaluation.result import (
     BETTER,
     HOLDOUT,
     LABELS,
@@ -41,7 +37,9 @@ from memkit.evaluation.verdict import (
     OPEN,
     SAME,
     WORSE,
+    Differences,
     Looks,
+    Result,
     Verdict,
     claim,
     claim_on_held_out,
@@ -50,6 +48,9 @@ from memkit.evaluation.verdict import (
     held_out_groups,
     unit_noun,
 )
+from memkit.evaluation.scores import Measure
+from memkit.evaluation.statistics import ALMOST, Contest, Retuned, Units, distances, nearest, plateau
+from memkit.evaluation.sweep import Sweep, check_work, refitted, swept
 from memkit.schemas import Floats, Ints, Mask
 
 _USED = "the holdout was already used for another choice: set other labels aside"

@@ -9,11 +9,11 @@ from memkit.base.params import check_fitted as check_fitted
 from memkit.base.params import since_time as since_time
 from memkit.base.params import until_text as until_text
 from memkit.base.progress import bar as bar
+from memkit.display.draw import Displayed as Displayed
+from memkit.display.draw import Shown as Shown
+from memkit.display.draw import Tabular as Tabular
 from memkit.display.draw import as_html as as_html
-from memkit.display.notebook import Displayed as Displayed
-from memkit.display.notebook import Shown as Shown
-from memkit.display.notebook import Tabular as Tabular
-from memkit.display.notebook import write_page as write_page
+from memkit.display.draw import write_page as write_page
 from memkit.display.sheet import ROWS as ROWS
 from memkit.display.sheet import Sheet as Sheet
 from memkit.display.sheet import answerability_note as answerability_note

@@ -559,7 +559,7 @@ def typed_rows(memories: Iterable[Row], untyped: Iterable[str]) -> list[Row]:
     A further column, ``why``, says what became of a row.
     """
     # The policies stand above the formats; they are asked only where there is an old file.
-    from memkit.policy.classifier import typed
+    from memkit.policy.admission import typed
 
     by_path: dict[str, list[Row]] = {}
     for row in memories:

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from memkit.base.params import AsOf, Estimator, Moment, Param, as_of_time, estimator, param
-from memkit.display.notebook import shown, write_page
+from memkit.display.draw import shown, write_page
 from memkit.display.sheet import texts_in
 from memkit.errors import MemkitError, ParameterError, count_of, did_you_mean
 from memkit.evaluation.profile import Profile

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.base.params import AsOf, Moment, Param, check_corpus
-from memkit.display.notebook import shown
+from memkit.display.draw import shown
 from memkit.errors import ParameterError, count_of
 from memkit.panels.page import cut, paragraph, rows_html
 from memkit.panels.panel import QUERY, Name, Panel, Session, State, call_code, changed_values, moment_of

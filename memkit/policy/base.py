@@ -98,7 +98,7 @@ def _word(word: str) -> str:
 _GROUP = "memkit.policies"
 POLICIES = {
     "admission": "memkit.policy.admission:Admission",
-    "classifier": "memkit.policy.classifier:Classifier",
+    "classifier": "memkit.policy.admission:Classifier",
     "deduplicator": "memkit.policy.dedup.deduplicator:Deduplicator",
     "quota": "memkit.policy.limits:Quota",
     "expiry": "memkit.policy.limits:Expiry",

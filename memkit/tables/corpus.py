@@ -31,7 +31,7 @@ from memkit.base.params import (
     zone_of,
 )
 from memkit.base.plugins import LAKES
-from memkit.display.notebook import Displayed
+from memkit.display.draw import Displayed
 from memkit.display.sheet import ROWS, Sheet, sheet_of_kinds
 from memkit.errors import (
     ChangeRefusedError,

@@ -22,8 +22,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
+from memkit.evaluation.result import BETTER, WORSE, claim, verdict
 from memkit.evaluation.statistics import Contest, Units
-from memkit.evaluation.verdict import BETTER, WORSE, claim, verdict
 
 
 @dataclass(frozen=True)

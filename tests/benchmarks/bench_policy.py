@@ -29,8 +29,7 @@ import pyarrow as pa
 
 from memkit import presets
 from memkit.base.duck import connect
-from memkit.policy.admission import Admission
-from memkit.policy.classifier import Classifier, keywords
+from memkit.policy.admission import Admission, Classifier, keywords
 from memkit.policy.dedup.deduplicator import Deduplicator
 from memkit.policy.limits import Expiry, Quota
 from memkit.policy.pipeline import Pipeline

@@ -13,7 +13,7 @@ import pytest
 
 import memkit as mk
 from memkit.change.diff import Diff
-from memkit.display.notebook import shown
+from memkit.display.draw import shown
 from memkit.errors import PolicyRefusal, QueryError
 from memkit.panels.panel import Panel
 from memkit.serve.tools import Calls

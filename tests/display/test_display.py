@@ -22,9 +22,8 @@ from wcwidth import wcswidth, wcwidth
 
 import memkit as mk
 from memkit.base.params import describe
-from memkit.display.draw import as_html, as_text, bar, fold, line
-from memkit.display.notebook import Shown, register
-from memkit.display.notebook import shown as shown_as
+from memkit.display.draw import Shown, as_html, as_text, bar, fold, line, register
+from memkit.display.draw import shown as shown_as
 from memkit.display.sheet import sheet_of, visible
 from memkit.display.views import VIEWS
 from memkit.errors import ParameterError
@@ -446,15 +445,15 @@ def test_a_p_too_small_for_its_digits_is_not_shown_as_0() -> None:
     comparison = mk.compare(*runs, queries, qrels, "mrr")
     p = comparison.details["p"][0].as_py()
     assert 0 < p < 0.0005
-    assert f"{p:.1g}" in mk.display.notebook.shown(comparison).text(100)
+    assert f"{p:.1g}" in mk.display.draw.shown(comparison).text(100)
 
 
 def test_a_narrow_window_keeps_the_file_and_lets_go_of_its_kind_and_day(tmp_path: Path) -> None:
     (tmp_path / "memory").mkdir()
     (tmp_path / "memory" / "2026-02-12.md").write_text("# День\nЗелёный чай.\n", encoding="utf-8")
     hits = mk.Retriever(encoder=None).fit(mk.read(tmp_path)).search("чай", as_of="2026-03-01")
-    assert "memory/2026-02-12.md:1" in mk.display.notebook.shown(hits).text(70)
-    assert "memory/2026-02-12.md:1 · daily_log · 2026-02-12" in mk.display.notebook.shown(hits).text(120)
+    assert "memory/2026-02-12.md:1" in mk.display.draw.shown(hits).text(70)
+    assert "memory/2026-02-12.md:1 · daily_log · 2026-02-12" in mk.display.draw.shown(hits).text(120)
 
 
 def test_a_page_names_as_many_memories_as_it_has_rows(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import memkit as mk
-from memkit.display.notebook import shown
+from memkit.display.draw import shown
 
 DAY = "2026-03-01"
 ATTACK = "<script>document.title='ran'</script><img src=x onerror=\"document.title='ran'\">"

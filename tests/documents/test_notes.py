@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 import memkit as mk
 from memkit.change.pages import NoteStore
 from memkit.cli.app import app
-from memkit.display.notebook import shown
+from memkit.display.draw import shown
 from memkit.errors import FormatError, MemkitError, NotFoundError, ParameterError
 from memkit.serve.tools import Tools
 

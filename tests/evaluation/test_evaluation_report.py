@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 import memkit as mk
 from memkit.cli.app import app_for
-from memkit.display.notebook import write_page
+from memkit.display.draw import write_page
 from memkit.tables.samples import write_files
 
 DAY = "2026-03-01"

@@ -9,7 +9,8 @@ import pytest
 from scipy import stats
 
 import memkit as mk
-from memkit.evaluation import verdict as verdicts
+from memkit.evaluation import result as results
+from memkit.evaluation.result import verdict
 from memkit.evaluation.statistics import (
     FLIPS,
     Units,
@@ -21,7 +22,6 @@ from memkit.evaluation.statistics import (
     sign_flips,
     units_needed,
 )
-from memkit.evaluation.verdict import verdict
 
 SEEDS = range(12)
 
@@ -176,7 +176,7 @@ def test_practically_the_same_is_two_one_sided_tests(seed: int) -> None:
 
 
 def test_an_interval_and_a_flip_test_that_disagree_cannot_tell(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verdicts, "sign_flip_p", lambda *_: 0.06)
+    monkeypatch.setattr(results, "sign_flip_p", lambda *_: 0.06)
     conclusion = verdict(Units.from_scores(np.random.default_rng(0).normal(0.5, 1, 40), np.arange(40), True))
     assert (conclusion.word, conclusion.reason) == (
         "cannot tell yet",

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 import memkit as mk
+from memkit.evaluation.result import guard_table, held_out_groups, holm_adjusted
 from memkit.evaluation.statistics import Units, interval, sign_flip_p
 from memkit.evaluation.tune import Tuning
-from memkit.evaluation.verdict import guard_table, held_out_groups, holm_adjusted
 
 SETTINGS = ("0.6", "0.7", "0.8", "0.9")
 """The last one is the default; two of the others say what is planted, and one is noise."""

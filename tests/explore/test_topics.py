@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pytest
 
 import memkit as mk
-from memkit.display.notebook import shown
+from memkit.display.draw import shown
 from memkit.errors import NotFittedError, ParameterError, QueryError
 from memkit.explore import Topics
 from memkit.explore.topics import Clusters, cluster, most_clusters, words_of

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import memkit as mk
-from memkit.display.notebook import shown as as_shown
-from memkit.display.notebook import write_page
+from memkit.display.draw import shown as as_shown
+from memkit.display.draw import write_page
 
 sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))  # scripts there take from each other
 from bench_panels import many_facts, module

@@ -17,8 +17,7 @@ import pytest
 import memkit as mk
 from memkit.errors import FormatError, MemkitError, ParameterError
 from memkit.past import repository, tree
-from memkit.past.history import History
-from memkit.past.versions import COMMITS, VERSIONS
+from memkit.past.history import COMMITS, VERSIONS, History
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="needs the program git")
 Script = Callable[[str], ModuleType]

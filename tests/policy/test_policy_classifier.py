@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pytest
 
-from memkit.policy.classifier import Classifier
+from memkit.policy.admission import Classifier
 from memkit.presets import memory_v2_policy
 from memkit.schemas import TIMESTAMP
 

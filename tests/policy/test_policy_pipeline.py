@@ -15,8 +15,7 @@ from sklearn.base import clone
 
 from memkit.decay import Decay
 from memkit.errors import NotFittedError, ParameterError, StaleIndexError
-from memkit.policy.admission import Admission
-from memkit.policy.classifier import Classifier
+from memkit.policy.admission import Admission, Classifier
 from memkit.policy.dedup.deduplicator import Deduplicator
 from memkit.policy.index_standard import SplitPlan
 from memkit.policy.limits import Expiry, Quota

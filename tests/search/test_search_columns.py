@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 import pytest
 
 import memkit as mk
-from memkit.display.notebook import shown
+from memkit.display.draw import shown
 from memkit.errors import ParameterError
 
 SECRET = "sk-" + "a1B2" * 8

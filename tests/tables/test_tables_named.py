@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import memkit as mk
 from memkit.base.duck import as_arrow, connect
-from memkit.display.notebook import shown
+from memkit.display.draw import shown
 from memkit.errors import ParameterError
 from memkit.schemas import TIMESTAMP
 from memkit.tables import database

@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memkit.base.duck import rows_of
-from memkit.policy.admission import Admission
+from memkit.policy.admission import Admission, Classifier
 from memkit.policy.base import VERDICT, Policy, needed
-from memkit.policy.classifier import Classifier
 from memkit.policy.pipeline import Pipeline
 from memkit.tables import statement
 from memkit.tables.statement import MATCHED_SQL, Pattern, PatternCache, match_few, patterns_sql, run

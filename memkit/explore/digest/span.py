@@ -15,8 +15,8 @@ from memkit.errors import FormatError, MemkitError, NotFoundError, ParameterErro
 from memkit.extend import Moment
 from memkit.extend.reading import Rows
 from memkit.extend.showing import as_of_time, rows_of, until_text
+from memkit.past.history import versions_of
 from memkit.past.repository import Repository, log, opened
-from memkit.past.versions import versions_of
 from memkit.schemas import TIMESTAMP, is_verbatim, kinds_where, result_schema, tuples_of
 from memkit.search.fitted.rows import take_runs
 from memkit.tables.corpus import states_at
