@@ -259,7 +259,7 @@ _CLOCK_AND_ZONE = re.compile(
     re.IGNORECASE,
 )
 _SPACES = re.compile(r"(?:[ ,@—–]|(?<= )-(?= )|\bat\b|\bв\b)+", re.IGNORECASE)
-_OTHER_CLOCK = re.compile(r"(?<=\d[ T])(\d{1,2})[.h](\d\d)(?:\.(\d\d))?(?![\d.]|-\d\d?\b)")
+_OTHER_CLOCK = re.compile(r"(?<=\d[ T])(\d{1,2})[.hч](\d\d)(?:\.(\d\d))?(?![\d.]|-\d\d?\b)")
 """A time whose parts no colon divides, after its day; 10.00-12.00 is a span, whose end is no offset."""
 _OF_WEEK = re.compile(r"\d{4}-?W\d\d", re.ASCII | re.IGNORECASE)
 _OF_ISO = re.compile(r"(\d{4})-?W(\d\d)(?:-?([1-7]))?", re.ASCII | re.IGNORECASE)
@@ -284,7 +284,7 @@ def told(text: str) -> Told | None:
     """
     if not text or len(text) > _LONGEST_TIME or "\0" in text:
         return None
-    text = " ".join(text.split())  # a browser writes a narrow blank before AM
+    text = in_digits(" ".join(text.split()))  # a browser writes a narrow blank before AM
     return _told(_OTHER_CLOCK.sub(lambda match: ":".join(filter(None, match.groups())), text))
 
 
@@ -430,9 +430,50 @@ def _said_day() -> re.Pattern[str]:
     return re.compile(rf"(?:{_WEEKDAY}\.? )?(?:{'|'.join(unique)})(?: \(?{_WEEKDAY}\)?)?", re.IGNORECASE)
 
 
+_HOURS = {"one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10}
+_HOURS |= {"eleven": 11, "twelve": 12}
+_NOONS = {"noon": 12, "midday": 12, "полдень": 12, "midnight": 0, "полночь": 0}
+_FROM_HOUR = {"half past": 30, "quarter past": 15, "quarter to": -15, "без четверти": -15}
+_DAY_PARTS = r"(?P<a>утра|in the morning)|(?P<p>дня|вечера|in the (?:afternoon|evening))|(?P<n>ночи|at night)"
+_HAS_CLOCK_WORD = re.compile(rf"(?:{'|'.join((*_FROM_HOUR, *_NOONS))}|{_DAY_PARTS}|час|o.clock)(?!\w)|\d ?ч\b", re.I)
+_CLOCK_WORDS = re.compile(
+    rf"(?<![\w:.,/-])(?P<at>(?:at|в) )?(?:(?P<part>{'|'.join(_FROM_HOUR)}) )?"
+    rf"(?:(?P<hour>\d{{1,2}})(?:[:.](?P<minute>\d\d))?|(?P<word>{'|'.join((*_HOURS, *_NOONS))}))"
+    rf"(?P<unit> ?(?:час(?:а|ов)?|ч\.?|o.clock)(?!\w))?(?: (?:{_DAY_PARTS}))?(?!\w|[:.]\d)(?P<ends>(?=[,:]|\Z))?",
+    re.IGNORECASE,
+)
+
+
+def in_digits(text: str) -> str:
+    """A text in which each time of day with words is its digits; what may as well be a count stays: «2 дня».
+
+    >>> [in_digits(text) for text in ("9:30 вечера: чай", "at half past nine", "12 at night", "8 часов сна, 2 дня")]
+    ['21:30: чай', '09:30', '00:00', '8 часов сна, 2 дня']
+    """
+    return _CLOCK_WORDS.sub(_digits_of, text) if _HAS_CLOCK_WORD.search(text) else text
+
+
+def _digits_of(match: re.Match[str]) -> str:
+    said = {name: value.lower() for name, value in match.groupdict().items() if value is not None}
+    half = next((half for half in "apn" if half in said), "")
+    hour, minute = int(said.get("hour") or (_HOURS | _NOONS)[said["word"]]), int(said.get("minute", 0))
+    if said.get("word") in _NOONS:
+        is_time = not said.keys().isdisjoint(("at", "ends", "part"))
+    elif half:
+        is_time = half == "a" or hour not in (2, 3, 4) or not said.keys().isdisjoint(("at", "minute", "unit", "part"))
+    else:
+        is_time = "part" in said or ("unit" in said and ("at" in said or "clock" in said["unit"]))
+    if not is_time or hour > 23 or minute > 59 or (half == "a" and hour > 12):
+        return match[0]
+    if half and hour <= 12:
+        hour = hour % 12 + 12 * (half == "p" or (half == "n" and hour in range(7, 12)))
+    minutes = (60 * hour + minute + _FROM_HOUR.get(said.get("part", ""), 0)) % (24 * 60)
+    return f"{minutes // 60:02}:{minutes % 60:02}"
+
+
 _TIME_AFTER = (
     r"(?:[-_ —–]+|, ?|(?P<mark>[Tt])| at | в )(?P<clock>"
-    r"(?:(?P<hour>\d{1,2})(?P<by>[-:h._])(?P<minute>\d\d)(?:(?P=by)(?P<second>\d\d))?"
+    r"(?:(?P<hour>\d{1,2})(?P<by>[-:hч._])(?P<minute>\d\d)(?:(?P=by)(?P<second>\d\d))?"
     r"|(?P<digits>\d{4}(?:\d\d)?)|(?P<alone>\d{1,2})(?= ?[aApP][mM]))"
     r"(?:[.,]\d{3}|-\d{3}(?=Z))?(?: ?(?P<half>[aApP])[mM](?!\w))?)"
     r"(?: ?(?:по )?\(?(?P<zone>[Zz]|(?:UTC|GMT)?\+\d\d?(?::?\d\d)?|(?:UTC|GMT)-\d\d?(?::?\d\d)?|(?<= )-\d{4}"
@@ -441,10 +482,13 @@ _TIME_AFTER = (
 )
 """The time in a name, after its day; the year of a day is none."""
 _TIMED = re.compile(_TIME_AFTER)
+MONEY = r"(?:\s*[$€£₽%]|\s+(?:руб|долл|евро|dollars?|euros?|usd|eur))"
+"""What follows a number that is an amount."""
+_AMOUNT = re.compile(rf"{MONEY}|\s*(?:rub|р|км|кг|km|kg|час(?:а|ов)|hours?)\b", re.IGNORECASE)
 _SPAN = re.compile(r"(?<!:\d\d)(?<!T\d\d):\d\d-\d\d:\d\d\Z")
 """A time and the end of it, which would be an offset in a field."""
 _NUMBERS = re.compile(r"[\d_-]+")
-_SOME_DAY, _HOURS = "2000-01-01", 30
+_SOME_DAY, _NO_HOUR = "2000-01-01", 30
 """From this number on, what stands where an hour would is none, and not a wrong one."""
 _DATED = re.compile(rf"(?:\d{{4}}-\d{{2}}-\d{{2}}|\d{{4}}_\d{{2}}_\d{{2}}|(?:19|20)\d{{6}})(?={_TIME_AFTER}|[-_ .]|\Z)")
 """A name that opens with a day, in which `day_in` would not see the time; longer numbers are ids."""
@@ -535,6 +579,7 @@ def _told_by(stem: str) -> _Name:
     """What a name says."""
     if not _DIGIT.search(stem):
         return _Name()
+    stem = in_digits(stem)
     word = _NAMED_LOG.match(stem)
     inner = stem[word.end() :] if word else stem
     match, named = _DATED.match(inner), None
@@ -581,7 +626,9 @@ def _clock_after(text: str, end: int) -> _Clock | None:
     clock = ":".join(said) + (f"{half}m" if half else "")
     moment, end = whole_moment(f"{_SOME_DAY} {clock} {word}"), match.end() if word else match.end("clock")
     are_no_minutes = match["by"] in (("-", "_", ".") if end < len(text) else ("-", "_")) and int(said[1]) >= 60
-    is_number = digits or int(said[0]) >= _HOURS or are_no_minutes  # 19.99 за чай
+    is_number = digits or int(said[0]) >= _NO_HOUR or are_no_minutes  # 19.99 за чай
+    if match["by"] == "." and _AMOUNT.match(text, match.end("clock")):  # 5.50 евро
+        return None
     if moment is None and is_number and not match["mark"]:
         return None
     return _Clock(moment.timetz() if moment else None, text[match.start("clock") : end], end)

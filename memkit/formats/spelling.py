@@ -17,7 +17,7 @@ from functools import lru_cache
 from itertools import takewhile
 from typing import Any, TypeVar
 
-from memkit.base.dates import Told, told, told_by_iso
+from memkit.base.dates import DATE_WORDS, Told, told, told_by_iso
 from memkit.formats.faults import Rule
 from memkit.formats.syntax.json import Number
 from memkit.schemas import IMPORTANCE_WORDS, IMPORTANCES, STATUSES
@@ -118,6 +118,17 @@ def states_date(value: object) -> bool:
     """
     words = (words_in(value) or "").strip().casefold()
     return any(map(str.isalnum, words)) and bool_of(words) is None and words not in _NO_DATE
+
+
+def names_somebody(value: object) -> bool:
+    """Whether a value is words with a capital and no number, and none of a date: who made it, say, and not when.
+
+    >>> [value for value in ("Anna", "by Анной", "soon", "Вчера", "32.13.2026") if names_somebody(value)]
+    ['Anna', 'by Анной']
+    """
+    words = words_in(value) or ""
+    is_date = any(map(str.isdecimal, words)) or any(word in words.casefold() for word in DATE_WORDS)
+    return not is_date and any(word[:1].isupper() for word in words.split())
 
 
 def time_of(value: object) -> datetime | None:
@@ -245,36 +256,35 @@ def day_of(value: object) -> datetime | None:
 
 
 T = TypeVar("T")
-TITLES = ("title", "name", "заголовок", "название")
-CREATED = ("createdat", "created", "datecreated", "date", "createdtime", "создано", "дата", "датасоздания")
-UPDATED = (
-    *("updatedat", "updated", "modified", "datemodified", "lastmodified", "lastmodifiedat", "lastmod", "lastupdated"),
-    *("synthesizeddate", "timestamp", "updatedtime", "updatetime", "lasteditedtime", "usereditedtimestampusec"),
-    *("обновлено", "изменено", "датаизменения"),
+
+
+def _names(*names: str) -> tuple[str, ...]:
+    return tuple(" ".join(names).split())
+
+
+TITLES = _names("title name заголовок название наименование имя")
+CREATED = _names(
+    "createdat created datecreated date createdtime createdon createddate creationdate ctime",
+    "создано дата датасоздания времясоздания создан создана датазаписи записано",
 )
-VERIFIED = ("verifiedat", "verified", "lastverified", "lastverifiedat", "reviewed", "reviewedat", "lastreviewed")
-STALE = ("staleafter", "staleat", "reviewby")
-ENDS = {
-    "expiresat": "a bundle of pages and most stores",
-    "expires": "a bundle of pages",
-    "expirationdate": "mem0",
-    "expirydate": "people's own notes",
-    "expireson": "people's own notes",
-    "expiretime": "the memory bank of Vertex AI",
-    "expiry": "people's own notes",
-    "expiration": "people's own notes",
-    "validuntil": "MIF, within its field temporal",
-    "validtill": "people's own notes",
-    "validto": "sage-wiki and other graphs with two times",
-    "validthrough": "schema.org",
-    "действуетдо": "people's own notes",
-    "действительнодо": "people's own notes",
-    "годендо": "people's own notes",
-    "истекает": "people's own notes",
-    "invalidat": "Graphiti and Zep: when the fact stopped being true",
-    "expiredat": "Graphiti and Zep: when the graph learnt it, so it counts last",
-}
-"""What the end of a memory is called, by plain name, and by whom.
+UPDATED = _names(
+    "updatedat updated modified datemodified lastmodified lastmodifiedat lastmod lastupdated synthesizeddate timestamp",
+    "updatedtime updatetime lasteditedtime usereditedtimestampusec updatedon modifiedat modifiedon modificationdate",
+    "dateupdated mtime lastedited обновлено изменено датаизменения датаобновления последнееизменение",
+    "последнееобновление обновлен обновлена изменен изменена отредактировано",
+)
+VERIFIED = _names(
+    "verifiedat verified lastverified lastverifiedat reviewed reviewedat lastreviewed",
+    "проверено датапроверки последняяпроверка",
+)
+STALE = _names("staleafter staleat reviewby проверитьдо пересмотретьдо")
+ENDS = _names(
+    "expiresat expires expirationdate expirydate expireson expiretime expiry expiration",  # pages, stores, mem0, Vertex
+    "validuntil validtill validto validthrough",  # MIF's field temporal, graphs with two times, schema.org
+    "действуетдо действительнодо годендо истекает срокдействия срокгодности",  # people's own notes
+    "invalidat expiredat",  # Graphiti and Zep: when it stopped being true; when the graph learnt it, so it counts last
+)
+"""What the end of a memory is called, by plain name.
 
 What only should be done or checked by then is none: ``deadline``, ``due``, ``review_by``, ``end_date``, «срок».
 """
@@ -294,11 +304,11 @@ EXPIRES = (*ENDS, *LENGTHS)
 _EXPIRES = frozenset(EXPIRES)
 USERS = ("userid",)
 """Whose memory a page is. An ``owner`` of a page is whoever keeps it, often a team, and hides it from nobody."""
-DESCRIPTIONS = ("description", "desc", "summary", "abstract", "описание")
-ALIASES = ("aliases", "alias", "псевдонимы")
-TAGS = ("tags", "tag", "keywords", "labels", "categories", "теги", "метки", "ключевыеслова")
-TYPES = ("type", "category", "kind")
-STATUS = ("status", "state", "статус")
+DESCRIPTIONS = _names("description desc summary abstract описание краткоеописание аннотация кратко")
+ALIASES = _names("aliases alias псевдонимы псевдоним алиасы синонимы другиеназвания")
+TAGS = _names("tags tag keywords labels categories теги метки ключевыеслова тег тэги тэг метка категории рубрики")
+TYPES = _names("type category kind тип вид категория")
+STATUS = _names("status state статус состояние")
 _OTHER_STATUS_WORDS = {
     "superseded": "replaced заменено заменен заменена",
     "deprecated": "obsolete outdated retired устарело устарел устарела устаревшее устаревший устаревшая"
@@ -312,16 +322,19 @@ STATUS_WORDS = {word: status for status, words in _OTHER_STATUS_WORDS.items() fo
 """Other words of authors for those of `memkit.schemas.STATUSES`; е for ё."""
 STATUS_FLAGS = ("deprecated", "archived", "draft")
 """Those that are a field of their own, which is true."""
-SUPERSEDED_BY = ("supersededby", "replacedby", "successor")
-SUPERSEDES = ("supersedes", "replaces")
+SUPERSEDED_BY = ("supersededby", "replacedby", "successor", "замененона", "замененна", "замененана")
+SUPERSEDES = ("supersedes", "replaces", "заменяет")
 IDS_OF_PAGES = ("permalink", "slug")
 IDS = ("id", "uuid", "memoryid")
-OWNERS = ("userid", "user", "owner")
-IMPORTANCE, CONFIDENCE = ("importance", "importancescore"), ("confidence", "confidencescore")
-MEASURES = {"importance": IMPORTANCE, "confidence": CONFIDENCE, "access_count": ("accesscount",)}
+OWNERS = ("userid", "user", "owner", "пользователь", "владелец")
+IMPORTANCE = ("importance", "importancescore", "важность", "значимость")
+CONFIDENCE = ("confidence", "confidencescore", "уверенность", "достоверность")
+MEASURES = {"importance": IMPORTANCE, "confidence": CONFIDENCE, "access_count": ("accesscount", "обращений")}
 """The columns for how much a memory counts, how sure it is and how often it was used, and what these are called."""
+PRIORITY = ("priority", "приоритет")
+"""Names of an importance in words; its numbers begin with the highest or with the lowest, so that they say none."""
 _IMPORTANCE_OF = IMPORTANCE_WORDS | {
-    **dict.fromkeys(("высокая", "высокий", "высокое"), "high"),
+    **dict.fromkeys(("высокая", "высокий", "высокое", "критическая", "критический", "critical"), "high"),
     **dict.fromkeys(("обычная", "обычный", "средняя", "средний", "среднее"), "normal"),
     **dict.fromkeys(("низкая", "низкий", "низкое"), "low"),
 }
@@ -336,8 +349,8 @@ OF_MEASURES = (
 _BAD_MEASURES = dict(zip(MEASURES, OF_MEASURES, strict=True))
 _FIGURE = re.compile(r"[-+]?\d[\d.,/%]{0,20}")
 """What is meant as a figure, whether or not it is one that is read."""
-_PARTS = str.maketrans("", "", "-_ ")
-"""What parts the words of a name, where it is not a capital."""
+_PARTS = str.maketrans("ё", "е", "-_ ")
+"""What parts the words of a name, where it is not a capital; е stands for ё."""
 
 
 @lru_cache(4096)
@@ -441,7 +454,8 @@ def measures_in(places: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         return dict.fromkeys(MEASURES)
     top = next((top for place in places for beside, top in SCALES if beside <= place.keys()), 1.0)
     readers = {"importance": lambda value: importance_of(value, top), "confidence": ratio_of, "access_count": _count_of}
-    return {column: first_of(places, names, readers[column]) for column, names in MEASURES.items()}
+    measures = {column: first_of(places, names, readers[column]) for column, names in MEASURES.items()}
+    return measures | {"importance": measures["importance"] or first_of(places, PRIORITY, _important)}
 
 
 def importance_of(value: object, highest: float = 1.0) -> str | None:
@@ -452,10 +466,15 @@ def importance_of(value: object, highest: float = 1.0) -> str | None:
     """
     number = number_of(value)
     if number is None:
-        return _IMPORTANCE_OF.get(value.strip().casefold()) if isinstance(value, str) else None
+        return _important(value)
     if not 0 <= number <= highest:
         return None
     return IMPORTANCES[::-1][min(int(len(IMPORTANCES) * number / highest), len(IMPORTANCES) - 1)]
+
+
+def _important(value: object) -> str | None:
+    """The importance that a word says."""
+    return _IMPORTANCE_OF.get(value.strip().casefold()) if isinstance(value, str) else None
 
 
 def ratio_of(value: object) -> float | None:

@@ -18,7 +18,17 @@ from typing import Any, NamedTuple, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.base.dates import SEVERAL_ZONES, dated, day_in, midnight, named_clock, named_day, told, whole_moment
+from memkit.base.dates import (
+    SEVERAL_ZONES,
+    dated,
+    day_in,
+    in_digits,
+    midnight,
+    named_clock,
+    named_day,
+    told,
+    whole_moment,
+)
 from memkit.base.fences import Fences, Heading, headings, is_heading, marks, underlined_in
 from memkit.formats.disk.source import Source
 from memkit.formats.faults import Rule
@@ -31,6 +41,7 @@ from memkit.formats.spelling import (
     EXPIRES,
     LENGTHS,
     MEASURES,
+    TAGS,
     TITLES,
     UPDATED,
     day_of,
@@ -39,6 +50,7 @@ from memkit.formats.spelling import (
     first_of,
     loose_words,
     measures_in,
+    names_somebody,
     plain,
     states_date,
     status_in,
@@ -101,7 +113,7 @@ _IN_ZONE = re.compile(
 """A time of day and the zone after it; what follows a minus is the end of a span."""
 _TIMED = re.compile(rf"\[?{CLOCK}(?!\w)", re.IGNORECASE)
 # How a heading opens that may have a time that no colon divides: 9.30, 9 am, 0930 UTC; a day, 2026-01-20, is none.
-_BARE_CLOCK = re.compile(r"\d{1,2}(?:[-+._h]\d|\s{0,3}[ap]\.?m|Z|\Z)|(?:\d\d){2,3}(?!\d|[-./]\d\d?(?!\d))", re.I)
+_BARE_CLOCK = re.compile(r"\d{1,2}(?:[-+._hч]\d|\s{0,3}[ap]\.?m|Z|\Z)|(?:\d\d){2,3}(?!\d|[-./]\d\d?(?!\d))", re.I)
 _MOMENT = (
     r"\[((?:[^\W\d_]{2,11}[.,]{0,2}[ ])?(?:\d{1,4}[-./]\d{1,2}[-./]\d{1,4}|\d{1,2}[ ][^\W\d_]{3,9}[ ]\d{4}(?:[ ]г\.?)?"
     r"|[^\W\d_]{3,9}[ ]\d{1,2},?[ ]\d{4})(?:T|,?[ ])\d{1,2}:\d{2}(?![\d-])"
@@ -295,7 +307,7 @@ class Sections:
         rule, got, advice = usual, shown(written), None
         if isinstance(written, str) and _PLACEHOLDER.search(written):
             rule, got = _UNFILLED, f"{got}, as a template has it: write the date, if the page is none"
-        elif isinstance(written, str) and _YEAR_OR_MONTH.fullmatch(written):
+        elif isinstance(written, str) and (_YEAR_OR_MONTH.fullmatch(written) or names_somebody(written)):
             rule, got = _NO_WHOLE_DAY, f"{got}, which names no day and stays null"
         elif isinstance(written, str) and SEVERAL_ZONES & {*written.casefold().split()}:
             got, advice = f"{got}, in a zone of several meanings", "Write it as an offset, +08:00."
@@ -378,7 +390,7 @@ class Sections:
         row["heading_path"] = heading_path(self.source.path, *section.above)
         if self.front and not section.ordinal:
             front = self.front.fields
-            row |= {"tags": loose_words(front.get("tags")), "extra": extra_of(front, ())}
+            row |= {"tags": self.in_front(TAGS, loose_words) or [], "extra": extra_of(front, ())}
         return row
 
     def beside(self, section: Section, memory_id: str) -> None:
@@ -393,7 +405,7 @@ class Sections:
             while over and over[-1][0].level >= heading.level:
                 over.pop()
             above = [upper.text for upper, _, _ in over]
-            clock, unread = self._clock_in(heading.text)
+            clock, unread = self._clock_in(heading)
             upper = heading, self._day_of(heading, above), clock
             lines = range(begin or heading.line, following.line)
             is_bare = 0 < heading.level < OF_ENTRY and self._is_bare(heading, following.line)
@@ -519,7 +531,7 @@ class Sections:
     def _moment_in_zone(self, heading: Heading, day: datetime | None) -> datetime | None:
         """The time in a heading, or with which an entry opens, where it names its zone; in UTC."""
         is_entry = heading.level == OF_ENTRY
-        line = self.source.lines[heading.line - 1] if is_entry else heading.text
+        line = in_digits(self.source.lines[heading.line - 1] if is_entry else heading.text)
         if ":" not in line:
             return None
         first = _IN_ZONE.search(line)
@@ -577,11 +589,14 @@ class Sections:
             line = self.code.unclosed + self.above
             self.problem(_FENCE.code, _FENCE.expected, "no end", line, memory_id)
 
-    def _clock_in(self, heading: str) -> tuple[time | None, str | None]:
+    def _clock_in(self, opening: Heading) -> tuple[time | None, str | None]:
         """The time that a heading tells, and what it has for one that is none.
 
         In a day's log it may open with a time without colon, 9.30, which is read as what stands behind that day.
         """
+        if opening.level == OF_ENTRY and not self.is_bracketed:
+            return clock_of(in_digits(self.source.lines[opening.line - 1])), None
+        heading = in_digits(opening.text)
         if not _DIGIT.search(heading):
             return None, None
         clock, unread = named_clock(heading)
@@ -590,8 +605,8 @@ class Sections:
             clock, unread = clock or on_its_day[0], unread or on_its_day[1]
         if usual := clock_of(heading):
             return clock or usual, None
-        opening = _TIMED.match(heading) if self.kind in _LOGS else None
-        return clock, opening[0] if opening else unread
+        odd = _TIMED.match(heading) if self.kind in _LOGS else None
+        return clock, odd[0] if odd else unread
 
     def _day_of(self, heading: Heading, above: list[str]) -> datetime | None:
         """The day that a heading names; a page's title from its file's name is none."""
@@ -661,7 +676,7 @@ class Sections:
 
 def _is_timed(heading: Heading) -> bool:
     """Whether a heading opens with a time, as those do that entries are appended with."""
-    return _TIMED.match(heading.text) is not None
+    return _TIMED.match(in_digits(heading.text)) is not None
 
 
 def _in_utc(day: datetime | None, clock: time | None, zone: tzinfo) -> datetime | None:

@@ -12,7 +12,7 @@ from datetime import date, timedelta
 from functools import cache
 from itertools import pairwise
 
-from memkit.base.dates import DAY, MONTH, MONTHS, ORDINAL, WEEKDAYS, YEAR, month_number
+from memkit.base.dates import DAY, MONEY, MONTH, MONTHS, ORDINAL, WEEKDAYS, YEAR, month_number
 
 Span = tuple[date, date]
 """First and last day."""
@@ -35,9 +35,9 @@ _DATE_WORD = r"(?:за|от|числ\w+|дат[аыеу]|датой|день|dat
 _TWO_DIGITS = r"(?P<day>0[1-9]|[12]\d|3[01])\.(?P<number>0[1-9]|1[0-2])"
 # «в 2000 раз», "of 2048 tokens", «за 2000 рублей», "in 2000 ms"
 _UNCOUNTED = (
-    r"(?!\s*[$€£₽%:])(?![.,]\d)(?!\s+(?:руб|долл|евро|тысяч|тыс|раз|стро[кч]|стр|слов|символ|токен|байт|пиксел|точ[ек]"
+    rf"(?!{MONEY}|\s*:|[.,]\d)(?!\s+(?:тысяч|тыс|раз|стро[кч]|стр|слов|символ|токен|байт|пиксел|точ[ек]"
     r"|челов|пользов|штук|шт|мс|сек|мин|час|км|кг|метр|[кмг]б|users?|people|tokens?|rows?|lines?|words?|characters?"
-    r"|chars?|bytes?|[kmg]i?b|ms|sec|min|hours?|requests?|times|items?|pages?|страниц|files?|dim|px|dollars?|euros?|usd|eur))"
+    r"|chars?|bytes?|[kmg]i?b|ms|sec|min|hours?|requests?|times|items?|pages?|страниц|files?|dim|px))"
 )
 _COUNTS = {"": 1, "a": 1, "an": 1, "one": 1, "два": 2, "две": 2, "two": 2, "пару": 2, "три": 3, "three": 3}
 _COUNT = r"(?P<count>\d{1,4}|два|две|пару|три|an?|one|two|three)"

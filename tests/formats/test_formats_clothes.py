@@ -192,14 +192,20 @@ def test_fields_of_russian_names_and_of_other_programs_are_read(tmp_path: Path) 
         "wiki/a.md": "---\nназвание: Тара\nобновлено: 04.07.2026\nтеги: [склад]\nimportance: высокая\n---\nЯщики.\n",
         "wiki/c.md": "---\ntitle: C\nttl: 14d\n---\nСкидка.\n",
         "keep/a.json": '{"textContent": "Второй склад откроется осенью", "createdTimestampUsec": 1782889500000000}',
+        "wiki/d.md": "---\nимя: Анна\nсоздан: 01.07.2026\nТэги: гости\nприоритет: высокий\nОбновлён: 04.07.2026\n"
+        "краткое описание: о ней\nпроверено: 2026-07-05\nсрок действия: 2027-01-01\nуверенность: 0.5\n---\nЧай.\n",
         ".serena/memories/a.md": "# Релиз\nUpdated: 5 марта 2026\n- тег\n",
         "utf16.md": "Короб большой".encode("utf-16"),
     }
     corpus = mk.read(write_files(tmp_path, files))
     rows = {row["path"]: row for row in corpus.memories.to_pylist()}
     assert [rows["wiki/a.md"][name] for name in ("title", "tags", "importance")] == ["Тара", ["склад"], "high"]
+    names = ("title", "tags", "importance", "description", "confidence")
+    assert [rows["wiki/d.md"][name] for name in names] == ["Анна", ["гости"], "high", "о ней", 0.5]
+    dates = [str(rows["wiki/d.md"][f"{name}_at"])[:10] for name in ("created", "updated", "verified", "expires")]
+    assert dates == ["2026-07-01", "2026-07-04", "2026-07-05", "2027-01-01"]
     days = {path: str(row["updated_at"])[:10] for path, row in rows.items() if row["updated_at"]}
-    assert sorted(days.values()) == ["2026-03-05", "2026-07-01", "2026-07-04"]
+    assert sorted(days.values()) == ["2026-03-05", "2026-07-01", "2026-07-04", "2026-07-04"]
     said = {row["path"]: row["message"].partition(". Got ")[2] for row in corpus.problems.to_pylist()}
     assert "It counts from the day when the memory was made" in said["wiki/c.md"]
     assert said["utf16.md"] == "utf-16-le, read as such. Save it as UTF-8 to change it."

@@ -119,6 +119,7 @@ def test_a_date_that_cannot_be_read_is_reported_where_memkit_has_a_column_for_it
         field: (line, "bad_date", f"{got!r}. {ADVICE}")
         for field, line, got in (
             ("created", 3, "вчера"),
+            ("Date Updated", 4, "03/04/2025"),
             ("updated", 5, "11/23/2025"),
             ("expires", 6, "12/11/2026"),
             ("stale_after", 7, "30d"),
@@ -167,6 +168,16 @@ def test_plain_markdown_tells_of_dates_too_that_cannot_be_read(tmp_path: Path) -
 
 
 @pytest.mark.outside
+def test_a_person_where_a_date_stands_is_a_warning_that_says_so(tmp_path: Path) -> None:
+    page, record = "---\nсоздано: Анной\n---\n# Чай\n\nзелёный\n", '[{"text": "чай", "created": "Anna"}]'
+    rows = mk.read(write_files(tmp_path, {"a.md": page, "b.json": record})).problems.to_pylist()
+    assert [(row["path"], row["rule"], row["severity"]) for row in rows if row["field"]] == [
+        ("a.md", "bad_value", "warning"),
+        ("b.json", "bad_value", "warning"),
+    ]
+    assert "'Анной', which names no day and stays null" in rows[0]["message"]
+
+
 def test_a_line_of_a_serena_memory_that_dates_it_by_no_day_is_reported(tmp_path: Path) -> None:
     texts = {"build": "# Сборка\n**Date:** 2026-02-30\nUpdated: 2026-03-01\n", "ru": "# A\nДата: 02.03.2026\n"}
     texts["us"] = "# B\nДата выхода: скоро\n- Date: 03/04/2026\n"
@@ -202,14 +213,15 @@ def test_a_date_of_another_spelling_is_its_instant_or_a_row_and_never_midnight(t
         "cst": "2026-07-01 10:05 CST",
         "place": "2026-07-01, 10:05 at the office",
         "words": "July 1st 2026, updated 10:05",
-        "hour": "1 июля 2026, 10 утра",
+        "hour": "1 июля 2026, 7:05 утра",
+        "no_hour": "1 июля 2026, 13 утра",
     }
     files = {f"wiki/{name}.md": f"---\ncreated: {value}\n---\n# {name}\n\nчай\n" for name, value in written.items()}
     files |= {"wiki/202607010705 Чай.md": "# Чай\n\nзелёный\n", "wiki/20260701070500-кофе.md": "# Кофе\n\nчёрный\n"}
     corpus = mk.read(write_files(tmp_path, files))
     found = {row["path"][5:-3]: row["created_at"] for row in corpus.memories.to_pylist()}
     unread = {row["path"][5:-3] for row in corpus.problems.to_pylist() if row["rule"] == "bad_date"}
-    assert unread == {"cst", "place", "words", "hour"}
+    assert unread == {"cst", "place", "words", "no_hour"}
     assert found == {name: None if name in unread else moment(2026, 7, 1, 7, 5) for name in found}
     assert len(found) == len(files)
 

@@ -228,3 +228,19 @@ def test_the_entries_of_a_days_log_keep_their_seconds_and_a_time_that_cannot_be_
     assert corpus.tables["documents"]["time"].to_pylist() == ["10:05", "11:05", "21:05"]
     assert [(row["rule"], row["line"]) for row in corpus.problems.to_pylist()] == [("bad_date", 4)]
     assert "'25:00'" in corpus.problems["message"][0].as_py()
+
+
+def test_a_time_of_day_in_words_is_read_and_an_amount_or_a_length_is_none(tmp_path: Path) -> None:
+    times = {
+        "9 утра": "09:00", "В 9:30 вечера созвон": "21:30", "Half past ten": "10:30", "7 in the evening: tea": "19:00",
+        "2026-07-03 quarter to ten at night": "21:45", "2026-07-03, 14ч30": "14:30", "9.30 обед": "09:30",
+        "2026-07-03 5.50 евро": "00:00", "12.30 $": "00:00", "2 дня до срока": "00:00", "8 часов сна": "00:00",
+    }  # fmt: skip
+    headings = "".join(f"## {heading}\n\nчай\n\n" for heading in times)
+    log = f"# День\n\n{headings}"
+    files = {"memory/2026-07-03.md": log, "memory/2026-07-04.md": "- 9:30 вечера: чай\n- 11:00 встреча в 5 вечера\n"}
+    corpus = mk.read(write_files(tmp_path, files))
+    at = [f"{moment:%H:%M}" for moment in corpus.memories["created_at"].to_pylist()]
+    assert at == [*times.values(), "21:30", "11:00"]
+    assert corpus.memories["title"].to_pylist()[-2:] == ["9:30", "11:00"]
+    assert corpus.problems.num_rows == 0

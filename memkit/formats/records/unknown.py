@@ -38,6 +38,7 @@ from memkit.formats.spelling import (
     is_held,
     loose_words,
     measures_in,
+    names_somebody,
     number_of,
     plain,
     states_date,
@@ -420,7 +421,12 @@ def unread(item: Node) -> Iterator[tuple[str, object, str, str]]:
                 name in EXPIRES and end_by(name, value, begin) is None
             )
             if is_unread and states_date(value):
-                yield key, value, TIME.code, END if name in EXPIRES else TIME.expected
+                yield (
+                    key,
+                    value,
+                    "bad_value" if names_somebody(value) else TIME.code,
+                    END if name in EXPIRES else TIME.expected,
+                )
         for key, value, rule in unread_measures(fields) if isinstance(fields, dict) else ():
             yield key, value, rule.code, rule.expected
 

@@ -13,7 +13,7 @@ from memkit.base.fences import fences, is_heading, is_mark
 CLOCK = r"(?:\d{4}-\d{2}-\d{2}[T ])?\d{1,2}:\d{2}(?::\d{2})?(?:[ \u00a0\u202f]?[ap]\.?m\.?)?"
 _TIME_OF_DAY = re.compile(
     r"(?<![\d:.])(?P<hour>[01]?\d|2[0-3]):(?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d))?"
-    r"(?:[ \u00a0\u202f]?(?P<half>[ap])\.?m\b)?(?![\d:])",
+    r"(?:[ \u00a0\u202f]?(?P<half>[ap])\.?m\b)?(?!:?\d)",
     re.IGNORECASE,
 )
 _ROLES = (
