@@ -22,7 +22,7 @@ from memkit.errors import ParameterError
 from memkit.formats.faults import DEGREES, FIXES, SEVERITIES, Rule
 from memkit.formats.fields import TIME
 from memkit.formats.format import Format
-from memkit.formats.registry import FORMATS, guarded
+from memkit.formats.registry import FORMATS, guarded, in_use
 from memkit.formats.rows import KEPT_WITH, Row, Rows, Tables, in_order, shown
 from memkit.formats.spelling import OF_MEASURES, UNREAD_HEAD
 from memkit.schemas import KINDS, tuples_of, with_column
@@ -145,7 +145,7 @@ def with_found(tables: Tables) -> Tables:
 
 
 def rules() -> pa.Table:
-    """Every check that memkit makes when it reads, those of packages too.
+    """Every check that memkit makes when it reads: its own, those of other formats in use, and those of packages.
 
     Returns
     -------
@@ -158,10 +158,10 @@ def rules() -> pa.Table:
     >>> rules().filter(pc.field("field") == "subject").select(["code", "checks"]).to_pylist()[-1]
     {'code': 'bad_value', 'checks': '1 to 200 characters'}
     """
-    ranks = list(SEVERITIES)
+    ranks, of_others = list(SEVERITIES), (rule for format in in_use() if format not in FORMATS for rule in format.rules)
     rows = [
         (rule.code, rule.severity, rule.format, rule.field, rule.expected, rule.fix)
-        for rule in sorted(RULES, key=lambda rule: ranks.index(rule.code))
+        for rule in sorted((*RULES, *of_others), key=lambda rule: ranks.index(rule.code))
     ]
     rows += [(check.code, check.severity, "any", "", check.expected, "") for _, check in CHECKS.all()]
     rows.sort(key=lambda row: DEGREES.index(row[1]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -73,6 +74,7 @@ from (
 
 
 _param = partial(document_param, "quota")
+_QUOTA = Path(__file__).with_name("quota.sql").read_text(encoding="utf-8").rstrip()
 # Nothing of unknown age counts as fresh, and undated facts follow the order of their file.
 _OLDEST_FIRST = "dated nulls first, path, line_start, case when dated is null then row end, memory_id, row"
 
@@ -115,65 +117,11 @@ class Quota(Policy):
     max_working: int = _param("max_working", "Limit of working facts of a user.", low=0, unit="facts")
 
     def _sql(self) -> str:
-        profile, working = int(self.max_profile), int(self.max_working)
-        return f"""with numbered as (
-    -- a table of one's own has no row
-    select * replace (coalesce(row, row_number() over () - 1) as row)
-    from (select null::bigint as row where false union all by name from input)
-),
-facts as (
-    select row, memory_id, user_id, path, line_start,
-        coalesce(updated_at, created_at) as known,
-        case when known > $until then $until else known end as dated,
-        case when kind <> 'archive' then kind when importance in ('low', 'high') then importance else 'normal' end
-            as part
-    from numbered
-    where {kind_in(kinds_where(counted=True))} and not {expired_sql()}
-),
--- only the facts of users over a limit need an order
-crowded as (
-    select user_id,
-        count(*) filter (where part = 'profile') as profiles,
-        count(*) filter (where part = 'working') as workings,
-        count(*) filter (where part = 'low') as lows,
-        count(*) filter (where part in ('low', 'normal')) as weak,
-        count(*) - greatest(0, profiles - {profile}) - greatest(0, workings - {working})
-            - {int(self.max_facts)} as excess
-    from facts
-    group by user_id
-    having excess > 0 or profiles > {profile} or workings > {working}
-),
-placed as (
-    select facts.*,
-        row_number() over (partition by facts.user_id, part order by {_OLDEST_FIRST}) as place,
-        coalesce(place > case part when 'profile' then {profile} when 'working' then {working} end, false) as refused
-    from facts semi join crowded on facts.user_id is not distinct from crowded.user_id
-),
--- the last of each part that stays; the newest of these was just saved
-latest as (
-    select user_id, part, max(place) as place
-    from placed
-    where not refused
-    group by user_id, part
-),
-newest as (
-    select user_id, row, part
-    from placed semi join latest on placed.user_id is not distinct from latest.user_id
-        and placed.part = latest.part and placed.place = latest.place
-    qualify row_number() over (partition by user_id order by {_OLDEST_FIRST}) = count(*) over (partition by user_id)
-),
-ranked as (
-    select placed.row, refused, excess,
-        placed.part in ('low', 'normal') and placed.row is distinct from newest.row as evictable,
-        if(placed.part = 'low', place, lows - if(newest.part = 'low', 1, 0) + place) as turn,
-        weak - if(newest.part in ('low', 'normal'), 1, 0) as evictables
-    from placed
-        join crowded on placed.user_id is not distinct from crowded.user_id
-        left join newest on placed.user_id is not distinct from newest.user_id
-)
-select numbered.*,
-    case when refused then 'limit' when evictable and turn <= excess then 'evicted' end as reason,
-    reason is null as keep,
-    case when evictable and excess > 0 then turn end as evict_rank,
-    greatest(0, coalesce(excess - evictables, 0)) as over_limit
-from numbered left join ranked using (row)"""  # noqa: S608  # declared parameters only, quoted
+        return _QUOTA.format(
+            profile=int(self.max_profile),
+            working=int(self.max_working),
+            most=int(self.max_facts),
+            counted=kind_in(kinds_where(counted=True)),
+            expired=expired_sql(),
+            oldest_first=_OLDEST_FIRST,
+        )

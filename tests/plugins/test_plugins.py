@@ -317,6 +317,17 @@ def test_a_format_may_read_markdown_before_notes_do(site: Path) -> None:
     }
 
 
+def test_the_rules_of_a_format_of_ones_own_are_listed_beside_those_of_memkit() -> None:
+    titled = mk.extend.reading.Rule("missing_field", "cards", "title", "a card with a title")
+    cards = mk.extend.register(mk.extend.Format("cards", "*.card", (), (), lambda file, rows: None, rules=(titled,)))
+    listed = mk.rules()
+    mk.extend.unregister(cards)
+    assert listed.num_rows == mk.rules().num_rows + 1
+    assert ("cards", "a card with a title") in zip(
+        *listed.select(["format", "checks"]).to_pydict().values(), strict=True
+    )
+
+
 def test_a_step_that_is_forgotten_takes_none_of_another_kind_with_it() -> None:
     of_items, of_paths = (
         Adapter(kind, "0.text", CURRENT, "ours", lambda record: record) for kind in ("memory_item", "pathway")
