@@ -15,10 +15,15 @@ import memkit as mk
 ROOT = Path(__file__).parents[1]
 CEILINGS = {
     # what: ceiling, and what the last raise was for; a change that adds a module says which one it ends
-    "modules": (278, "mk.extend is modules that strangers import; verbs and pictures from outside lie in their rooms"),
+    "modules": (276, "mk.extend is modules that strangers import; verbs and pictures from outside lie in their rooms"),
     "lines of code": (
+<<<<<<< HEAD
         51_674,
         "times of day in words («9 утра», half past nine), and the names that Russian note-takers give to fields",
+=======
+        51_483,
+        "what each file itself says of a memory is saved beside what others say; links of plain files choose the copy",
+>>>>>>> f37e10f0 (The grid lies with the scores of its settings, the panel of prompts with that of policies)
     ),
     "public names": (64, "what is at the top; the rest is in rooms, as mk.errors and mk.labels"),
     "lines of tests": (

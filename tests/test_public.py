@@ -21,7 +21,7 @@ import pytest
 import memkit as mk
 from memkit.base.params import Estimator
 from memkit.cli.common import settings
-from memkit.evaluation.grid import Grid
+from memkit.evaluation.scores import Grid
 from memkit.formats.facts import format_fact
 from memkit.policy.dedup.agreement import precision_recall
 from memkit.presets import DOCUMENTS, cite, evidence

@@ -25,13 +25,23 @@ from memkit.base.params import AsOf, Moment, check_fitted, check_value, describe
 from memkit.display.sheet import ROWS, Sheet
 from memkit.errors import MemkitError, ParameterError, count_of, did_you_mean
 from memkit.evaluation.evaluation import CheckedTask, Task, deepest, nullable, over_task, task_of
-from memkit.evaluation.grid import AT_FIT, Grid, Setting, at_fit, at_query, check_name, declared_of
 from memkit.evaluation.known_items import known_item_note
 from memkit.evaluation.labels import QRELS, qrels_of, read_qrels, read_queries
 from memkit.evaluation.metrics import Metric, parse_metrics
 from memkit.evaluation.pools import Pools, idle_in_all, revision_of
 from memkit.evaluation.result import Result, size
-from memkit.evaluation.scores import Measure, recorded_facts, scores_of
+from memkit.evaluation.scores import (
+    AT_FIT,
+    Grid,
+    Measure,
+    Setting,
+    at_fit,
+    at_query,
+    check_name,
+    declared_of,
+    recorded_facts,
+    scores_of,
+)
 from memkit.index.rerank import as_reranker
 from memkit.schemas import Floats, Ints
 from memkit.search.ask import check_user

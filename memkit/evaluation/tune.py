@@ -25,7 +25,6 @@ from memkit.evaluation.evaluation import (
     stages_of,
     task_of,
 )
-from memkit.evaluation.grid import Grid, Setting, at_query
 from memkit.evaluation.metrics import OF_HITS, Metric
 from memkit.evaluation.pools import Pools, batches_of
 from memkit.evaluation.profile import Profile
@@ -48,7 +47,7 @@ from memkit.evaluation.result import (
     held_out_groups,
     unit_noun,
 )
-from memkit.evaluation.scores import Measure
+from memkit.evaluation.scores import Grid, Measure, Setting, at_query
 from memkit.evaluation.statistics import ALMOST, Contest, Retuned, Units, distances, nearest, plateau
 from memkit.evaluation.sweep import Sweep, check_work, refitted, swept
 from memkit.schemas import Floats, Ints, Mask

@@ -1,13 +1,13 @@
 # The panels of memkit, for type checkers and for the module itself; those of packages are its names too.
 
 from memkit.explore.map_panel import MapPanel
-from memkit.panels.context_panel import ContextPanel
 from memkit.panels.decay_panel import DecayPanel as DecayPanel
 from memkit.panels.decay_panel import RecordsPanel as RecordsPanel
 from memkit.panels.dedup_panel import DedupPanel
 from memkit.panels.judge_panel import JudgePanel
 from memkit.panels.lab_panel import Lab
-from memkit.panels.policy_panel import PolicyPanel
+from memkit.panels.policy_panel import ContextPanel as ContextPanel
+from memkit.panels.policy_panel import PolicyPanel as PolicyPanel
 from memkit.panels.search_panel import SearchPanel
 from memkit.panels.surface_panel import SurfacePanel
 from memkit.panels.table_panel import TablePanel

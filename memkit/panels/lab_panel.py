@@ -12,13 +12,12 @@ from memkit.base.plugins import PANELS
 from memkit.errors import MemkitError, ParameterError
 from memkit.evaluation.known_items import known_item_note, known_items
 from memkit.evaluation.sweep import Sweep, sweep
-from memkit.panels.context_panel import ContextPanel
 from memkit.panels.decay_panel import DecayPanel
 from memkit.panels.dedup_panel import DedupPanel
 from memkit.panels.judge_panel import KNOWN, JudgePanel
 from memkit.panels.page import Displayed, Tabs
 from memkit.panels.panel import QUERY, Name, Panel, Session, State, call_code, fit_to, moment_of, names_given
-from memkit.panels.policy_panel import PolicyPanel
+from memkit.panels.policy_panel import ContextPanel, PolicyPanel
 from memkit.panels.search_panel import SearchPanel
 from memkit.panels.surface_panel import SurfacePanel
 from memkit.panels.table_panel import TablePanel

@@ -25,11 +25,10 @@ import pyarrow.compute as pc
 from memkit.base.progress import heard
 from memkit.errors import MemkitError, count_of
 from memkit.evaluation.evaluation import CheckedTask, Task, known_mean
-from memkit.evaluation.grid import at_query
 from memkit.evaluation.metrics import parse_metrics
 from memkit.evaluation.pools import Pools
 from memkit.evaluation.result import BETTER, OPEN, SAME, WORSE, Verdict, verdict
-from memkit.evaluation.scores import Measure, scores_of
+from memkit.evaluation.scores import Measure, at_query, scores_of
 from memkit.panels.page import bars
 from memkit.panels.panel import Section
 from memkit.schemas import Floats

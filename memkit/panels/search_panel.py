@@ -20,7 +20,7 @@ from memkit.display.draw import table_of
 from memkit.display.sheet import sheet_of
 from memkit.display.views import IN_WORDS, names_of
 from memkit.errors import ParameterError, count_of, did_you_mean
-from memkit.evaluation.grid import at_query
+from memkit.evaluation.scores import at_query
 from memkit.panels.page import flow, paragraph, rows_html
 from memkit.panels.panel import (
     QUERY,

@@ -24,9 +24,8 @@ from generate import texts
 
 import memkit as mk
 from memkit.evaluation.evaluation import Task
-from memkit.evaluation.grid import Grid
 from memkit.evaluation.metrics import parse_metrics
-from memkit.evaluation.scores import Measure, scores_of
+from memkit.evaluation.scores import Grid, Measure, scores_of
 
 FUSION_ALONE = {"decay": "none", "fold": "none", "normalize": "minmax"}
 

@@ -15,9 +15,8 @@ from scipy.stats import uniform
 
 import memkit as mk
 from memkit.evaluation.evaluation import Task
-from memkit.evaluation.grid import Grid
 from memkit.evaluation.metrics import Judged, parse_metrics
-from memkit.evaluation.scores import Checkpoint, recorded_facts
+from memkit.evaluation.scores import Checkpoint, Grid, recorded_facts
 from memkit.search.show import hits_table
 from memkit.search.steps import collapse
 
