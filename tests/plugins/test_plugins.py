@@ -131,6 +131,8 @@ def test_one_module_and_one_line_are_a_format(cards: Path) -> None:
     assert corpus.sql("select path from cards where due is null").fetchall() == [("coffee.card",)]
     (problem,) = corpus.problems.to_pylist()
     assert (problem["path"], problem["rule"], problem["field"]) == ("coffee.card", "bad_date", "due")
+    rules = mk.rules()
+    assert rules.filter(pc.field("format") == "cards")["code"].to_pylist() == ["bad_date", "empty_text"]
 
 
 @pytest.mark.quick
@@ -138,9 +140,7 @@ def test_nothing_of_a_package_is_loaded_before_it_is_named(cards: Path) -> None:
     plain = mk.read(cards)
     assert "our_cards" not in sys.modules
     assert "cards" not in plain.tables
-    assert [(row["path"], row["rule"]) for row in plain.problems.to_pylist()] == [
-        (".", "unclaimed"),  # one row for both
-    ]
+    assert [(row["path"], row["rule"]) for row in plain.problems.to_pylist()] == [(".", "unclaimed")]  # one for both
     assert mk.read(cards, formats=[]).tables.keys() == plain.tables.keys()
 
 
@@ -315,17 +315,6 @@ def test_a_format_may_read_markdown_before_notes_do(site: Path) -> None:
         "a.md": "mine",
         "b.md": "notes",
     }
-
-
-def test_the_rules_of_a_format_of_ones_own_are_listed_beside_those_of_memkit() -> None:
-    titled = mk.extend.reading.Rule("missing_field", "cards", "title", "a card with a title")
-    cards = mk.extend.register(mk.extend.Format("cards", "*.card", (), (), lambda file, rows: None, rules=(titled,)))
-    listed = mk.rules()
-    mk.extend.unregister(cards)
-    assert listed.num_rows == mk.rules().num_rows + 1
-    assert ("cards", "a card with a title") in zip(
-        *listed.select(["format", "checks"]).to_pydict().values(), strict=True
-    )
 
 
 def test_a_step_that_is_forgotten_takes_none_of_another_kind_with_it() -> None:
