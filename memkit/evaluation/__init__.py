@@ -6,12 +6,12 @@ Each row of modules builds on those above it:
   log, without a person or a model);
 - `pools` (labelled queries put to a search, one user and one moment at a time; the candidates of the arms are asked for
   once, and handed to all that measures), `metrics` (hits against judgements, as arrays), `statistics` (sign-flip tests,
-  intervals and power over few users, and what a choice among many settings may claim), `verdict` (one of four words
-  with its numbers);
-- `result` (the class of all results), `evaluation` of one search, `compare` of two, and baselines;
-- `grid` (the settings to try), `scores` (settings scored over the same candidates, and the file from which a
-  long sweep goes on where it stopped), `sweep`, `estimator` (the same for scikit-learn and Optuna);
+  intervals and power over few users, and what a choice among many settings may claim), `result` (the class of all
+  results, and the verdict, one of four words with its numbers);
+- `evaluation` of one search, `compare` of two, and baselines;
+- `scores` (the settings to try, scored over the same candidates, and the file from which a long sweep goes on where it
+  stopped), `sweep` (and the same for scikit-learn and Optuna);
 - `profile` (settings under a name, with their evidence);
-- `tune`, `decisions` (tables for dedup, admission and prompts, which `tune_scores` takes);
-- `findability` (what cannot be found), `horizon` (when decay takes the rest), `audit`.
+- `tune`, beside it `memkit.labels` (tables for dedup, admission and prompts, which `tune_scores` takes);
+- `findability` (what cannot be found, and when decay takes the rest), `audit`.
 """

@@ -4,12 +4,12 @@ from memkit.explore.map_panel import MapPanel
 from memkit.panels.decay_panel import DecayPanel as DecayPanel
 from memkit.panels.decay_panel import RecordsPanel as RecordsPanel
 from memkit.panels.dedup_panel import DedupPanel
-from memkit.panels.judge_panel import JudgePanel
+from memkit.panels.judge_panel import JudgePanel as JudgePanel
+from memkit.panels.judge_panel import SurfacePanel as SurfacePanel
 from memkit.panels.lab_panel import Lab
 from memkit.panels.policy_panel import ContextPanel as ContextPanel
 from memkit.panels.policy_panel import PolicyPanel as PolicyPanel
 from memkit.panels.search_panel import SearchPanel
-from memkit.panels.surface_panel import SurfacePanel
 from memkit.panels.table_panel import TablePanel
 
 context = ContextPanel

@@ -14,12 +14,11 @@ from memkit.evaluation.known_items import known_item_note, known_items
 from memkit.evaluation.sweep import Sweep, sweep
 from memkit.panels.decay_panel import DecayPanel
 from memkit.panels.dedup_panel import DedupPanel
-from memkit.panels.judge_panel import KNOWN, JudgePanel
+from memkit.panels.judge_panel import KNOWN, JudgePanel, SurfacePanel
 from memkit.panels.page import Displayed, Tabs
 from memkit.panels.panel import QUERY, Name, Panel, Session, State, call_code, fit_to, moment_of, names_given
 from memkit.panels.policy_panel import ContextPanel, PolicyPanel
 from memkit.panels.search_panel import SearchPanel
-from memkit.panels.surface_panel import SurfacePanel
 from memkit.panels.table_panel import TablePanel
 from memkit.policy.base import policy_class, policy_names
 from memkit.policy.dedup.deduplicator import Deduplicator
