@@ -345,7 +345,7 @@ class Param:
         if not self.accepts(value):
             words = (word for word in (value if isinstance(value, (tuple, list)) else [value]) if isinstance(word, str))
             hint = did_you_mean(next((word for word in words if word not in self.choices), ""), self.choices)
-            raise ParameterError(f"{owner}: '{self.name}' must be {self.expected}. Got {value!r}.{hint}")
+            raise ParameterError(f"{owner}: '{self.name}' must be {self.expected}. Got {value!r:.200}.{hint}")
 
 
 def param(default: Any, *, doc: str, kind: str | None = None, kw_only: bool = True, **declared: Any) -> Any:

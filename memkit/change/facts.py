@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.base.params import AsOf, check_choice, current_names, describe
+from memkit.base.params import AsOf, check_choice, check_value, current_names, describe
 from memkit.change import users
 from memkit.change.draft import Draft, Operations, checked, missing
 from memkit.change.edits import Edits
@@ -121,10 +121,9 @@ class FactStore(Operations):
         least_score: float = LEAST_SCORE,
     ) -> None:
         super().__init__(root)
-        if not isinstance(created_tag, bool):
-            raise ParameterError(f"created_tag: expected true or false. Got {created_tag!r:.80}.")
-        self.encoder, self.created_tag, self.profile = encoder, created_tag, profile
-        self.least_score = _checked_score(least_score)
+        check_value("store", "created_tag", created_tag, "bool")
+        check_value("store", "least_score", least_score, "float", low=0, high=1)
+        self.encoder, self.created_tag, self.profile, self.least_score = encoder, created_tag, profile, least_score
         self.migrated = describe(_MIGRATED.empty_table(), memkit="migrated")
         self._parsed_files: users.ParsedFiles = {}
 
@@ -303,8 +302,7 @@ class FactStore(Operations):
 
     def _hits(self, user_id: str, query: str, k: int, as_of: AsOf, **parameters: Any) -> pa.Table:
         users.check_user(user_id)
-        if isinstance(k, bool) or not isinstance(k, int) or k < 1:
-            raise ParameterError(f"k: expected a whole number, 1 or more. Got {k!r:.80}.")
+        check_value("search", "k", k, "int", low=1)
         corpus, note = self._corpus(user_id)
         hits = self._retriever(**parameters).fit(corpus).search(checked(query, "query", filled=False), k=k, as_of=as_of)
         if corpus.memories.num_rows:
@@ -566,9 +564,9 @@ class FactStore(Operations):
         for name, value in (("id", id), ("query", query)):
             if value is not None:
                 checked(value, name, filled=False)
-        if not isinstance(confirm, bool):
-            raise ParameterError(f"confirm: expected true or false. Got {confirm!r:.80}.")
-        threshold = self.least_score if least_score is None else _checked_score(least_score)
+        check_value("facts", "confirm", confirm, "bool")
+        check_value("facts", "least_score", least_score, "float", low=0, high=1, nullable=True)
+        threshold = self.least_score if least_score is None else least_score
         if id is not None or confirm:
             self._first_access(user_id, now, dry_run)
         target = id if id is not None else self._answer(user_id, str(query), confirm, threshold, now)
@@ -631,12 +629,6 @@ def _refuse_end(columns: Row, moment: datetime) -> None:
         raise PolicyRefusal(f"bad_value: only a working fact has an end. Got type {columns['kind']!r}.", "bad_value")
     if ends.date() < moment.date():
         raise PolicyRefusal(f"expired: the end must be today or later. Got {ends.date()}.", "expired")
-
-
-def _checked_score(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
-        raise ParameterError(f"least_score: expected a number of 0 to 1. Got {value!r:.80}.")
-    return float(value)
 
 
 def _raise_no_old_file(draft: Draft, user_id: str) -> NoReturn:

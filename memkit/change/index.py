@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.base.params import AsOf, as_of_time
+from memkit.base.params import AsOf, as_of_time, check_value
 from memkit.change.draft import Draft, Operations, answer, applied, checked, missing
 from memkit.change.edits import Edits
 from memkit.change.memories import (
@@ -410,8 +410,7 @@ class IndexStore(Operations):
             raise missing("entry for", file, [row["file"] for row in entries if row["file"]])
         if nth is None:
             return one_entry(file, rows, says_nth=True)
-        if not isinstance(nth, int) or isinstance(nth, bool) or not 1 <= nth <= len(rows):
-            raise ParameterError(f"nth: expected a whole number from 1 to {len(rows)}. Got {nth!r:.80}.")
+        check_value("index", "nth", nth, "int", low=1, high=len(rows))
         chosen = rows[nth - 1]
         position = tuple(chosen[name] for name in ("index_path", "line", "file"))
         before = [row for row in rows[: nth - 1] if (row["index_path"], row["line"], row["file"]) == position]

@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from memkit.base.params import AsOf
+from memkit.base.params import AsOf, check_value
 from memkit.change.draft import Draft, Operations, applied, checked, missing, stamp
 from memkit.change.edits import Edits
 from memkit.change.memories import changed_record
@@ -150,8 +150,7 @@ class RecordStore(Operations):
             Where several pathways have the id, the record has an older shape, or its place is not certain.
         """
         checked(id, "id")
-        if not isinstance(success, bool):
-            raise ParameterError(f"success: expected true or false. Got {success!r:.80}.")
+        check_value("record_use", "success", success, "bool")
 
         def work(draft: Draft) -> Row:
             corpus = read(self.root)

@@ -24,7 +24,7 @@ from typing_extensions import TypedDict  # schemas are made of it, and below Pyt
 
 from memkit.base.checked import without_surrogates
 from memkit.base.duck import literal
-from memkit.base.params import Zone, as_of_time
+from memkit.base.params import Zone, as_of_time, check_value
 from memkit.change.disk import Disk, check_path, written
 from memkit.change.draft import missing
 from memkit.change.facts import Saved
@@ -282,7 +282,7 @@ def _limited(method: Callable[Concatenate[Tools, P], T]) -> Callable[Concatenate
             arguments = signature.bind(self, *args, **named).arguments
         except TypeError as error:
             raise ParameterError(f"{method.__name__}: {error}.") from None
-        _check_types(signature, arguments)
+        _check_types(method.__name__, signature, arguments)
         check_limits(arguments)
         return method(self, *args, **named)
 
@@ -292,25 +292,16 @@ def _limited(method: Callable[Concatenate[Tools, P], T]) -> Callable[Concatenate
     return call
 
 
-_ARGUMENT_TYPES: dict[str, tuple[str, Callable[[Any], bool]]] = {
-    "str": ("a text", lambda value: isinstance(value, str)),
-    "int": ("a whole number", lambda value: isinstance(value, int) and not isinstance(value, bool)),
-    "bool": ("true or false", lambda value: isinstance(value, bool)),
-    "list[str]": ("a list of texts", lambda value: isinstance(value, list) and all(isinstance(v, str) for v in value)),
-    "None": ("none", lambda value: value is None),
-}
-"""The check of each type, by its annotation."""
+_KINDS = {"str": "str", "int": "int", "bool": "bool", "list[str]": "words"}
+"""The kind of a parameter, by its annotation."""
 
 
-def _check_types(signature: inspect.Signature, arguments: Mapping[str, Any]) -> None:
+def _check_types(owner: str, signature: inspect.Signature, arguments: Mapping[str, Any]) -> None:
     """Raise where an argument does not match its annotation."""
     for name, value in arguments.items():
-        kinds = str(signature.parameters[name].annotation).split(" | ")
-        if all(kind in _ARGUMENT_TYPES for kind in kinds) and not any(
-            _ARGUMENT_TYPES[kind][1](value) for kind in kinds
-        ):
-            expected = " or ".join(_ARGUMENT_TYPES[kind][0] for kind in kinds if kind != "None")
-            raise ParameterError(f"{name}: expected {expected}. Got {value!r:.80}.")
+        annotation, *or_none = str(signature.parameters[name].annotation).split(" | ")
+        if annotation in _KINDS:
+            check_value(owner, name, value, _KINDS[annotation], nullable=bool(or_none))
 
 
 def _unit(name: str) -> str:

@@ -594,7 +594,7 @@ def test_a_query_offers_five_with_scores_and_gaps_and_confirm_decides(tmp_path: 
     assert facts.read("anna", as_of=NOW).num_rows == len(FACT_TEXTS) - 1
     with pytest.raises(NotFoundError, match="no fact answers 'xyzzy'"):
         facts.forget("anna", query="xyzzy", confirm=True, now=NOW)
-    with pytest.raises(ParameterError, match="least_score: expected"):
+    with pytest.raises(ParameterError, match="'least_score' must be a float in"):
         mk.store(tmp_path, least_score=3.0)
 
 

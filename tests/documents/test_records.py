@@ -350,7 +350,7 @@ def test_success_is_true_or_false(success: Any, document: ModuleType, tmp_path: 
     records = mk.store(tmp_path).records
     records.put(document.PATHWAY)
     before = tree(tmp_path)
-    with pytest.raises(ParameterError, match="success: expected true or false"):
+    with pytest.raises(ParameterError, match="'success' must be a bool"):
         records.record_use("pathway.intent.support", success)
     assert tree(tmp_path) == before
 
