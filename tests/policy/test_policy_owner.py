@@ -314,3 +314,17 @@ def test_texts_are_asked_for_a_subject_only_where_one_of_two_names_its_own(monke
     is_one = owners.one(*np.triu_indices(200, 1))
     assert is_one.sum() == 40 * 10 + 5 * 10  # rows of one memory, and those of the first with the two that name it
     assert len(asked) < 4 * 40
+
+
+def test_after_an_edit_owners_are_looked_at_where_it_changed_what_tells_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks, look = list[int](), Owners.of.__func__  # type: ignore[attr-defined]  # a class method
+    before = {"path": ["a.md", "a.md"], "line_start": [3, 5], "text": ["# Тула\n", "чай"], "format": ["plain"] * 2}
+    edits = [{"text": ["# Тула\n\nмёд", "кофе"]}, {"line_start": [4, 6]}, {"text": ["# Омск\n", "чай"]}]
+    edits += [{"text": ["чай", "# Тула"]}, {"line_start": [5, 3]}, {"path": ["a.md", "b.md"]}]
+    owners = Owners.of(pa.table(before))
+    monkeypatch.setattr(Owners, "of", classmethod(lambda cls, table: looks.append(len(table)) or look(cls, table)))
+    for n, edit in enumerate(edits):
+        told, fresh = owners.since(pa.table(before), pa.table(before | edit)), look(Owners, pa.table(before | edit))
+        assert len(looks) == max(0, n - 1)
+        for name in ("users", "stores", "labels", "titles", "places", "in_log"):
+            assert np.array_equal(getattr(told, name), getattr(fresh, name)), name

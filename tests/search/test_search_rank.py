@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memkit.search.alike import Repeats
-from memkit.search.fitted.rows import Rows
+from memkit.search.fitted.chunks import Rows
 from memkit.search.question import rank
 from memkit.search.settings import STEPS, QuerySettings
 from memkit.search.state import Pooled, count, merge

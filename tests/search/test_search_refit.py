@@ -18,8 +18,7 @@ from hypothesis import strategies as st
 import memkit as mk
 from memkit.index.lexical import BM25, CharGrams, Grams
 from memkit.index.postings import Postings
-from memkit.search.fitted.chunks import searched_texts
-from memkit.text.analyse import ANALYSERS, SEARCHABLE
+from memkit.text.analyse import ANALYSERS
 
 DAY = "2026-03-01"
 WORDS = ("пул", "соединений", "память", "кофе", "pool", "memory", "snake_case", "ёлка", "東京", "E4021")
@@ -43,19 +42,6 @@ memory = st.fixed_dictionaries(
     }
 )
 memories = st.dictionaries(st.text(LETTERS, min_size=1, max_size=3), memory, min_size=1, max_size=12)
-
-
-@settings(max_examples=30, deadline=None)
-@given(rows=st.lists(memory, min_size=1, max_size=8))
-def test_what_is_searched_in_a_memory_is_the_same_among_few_and_among_many(rows: list[dict[str, Any]]) -> None:
-    fields = {"searched": SEARCHABLE, "told": ("title", "text")}
-    searched = []
-    for times in (1, 40):
-        some = [{"memory_id": f"{n:03d}", **row} for n, row in enumerate(rows * times)]
-        table = mk.from_table(pa.Table.from_pylist(some)).memories
-        chunks = pa.table({"memory_id": table["memory_id"], "text": table["text"]})
-        searched.append(searched_texts(table, chunks, fields).slice(0, len(rows)).to_pylist())
-    assert searched[0] == searched[1]
 
 
 def corpus_of(rows: dict[str, dict[str, Any]]) -> mk.Corpus:

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from memkit.base.duck import connect
 from memkit.schemas import Floats
 from memkit.search.fitted import chunks as fitted_chunks
-from memkit.search.fitted.chunks import Index, make_chunks
-from memkit.search.fitted.rows import Rows, make_rows
+from memkit.search.fitted.chunks import Index, Rows, make_chunks, make_rows
 from memkit.search.question import unranked
 from memkit.search.settings import QuerySettings
 from memkit.search.state import Pooled, merge

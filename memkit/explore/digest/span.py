@@ -18,7 +18,7 @@ from memkit.extend.showing import as_of_time, rows_of, until_text
 from memkit.past.history import versions_of
 from memkit.past.repository import Repository, log, opened
 from memkit.schemas import TIMESTAMP, is_verbatim, kinds_where, result_schema, tuples_of
-from memkit.search.fitted.rows import take_runs
+from memkit.search.fitted.chunks import take_runs
 from memkit.tables.corpus import states_at
 from memkit.text.sentences import Sentence, sentences_of
 

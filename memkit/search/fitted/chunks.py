@@ -1,25 +1,37 @@
-"""`Index`, the parameters of search that act at fit; the chunks of memories that it asks for, with the texts of them
-that the arms search, and rows of tables of them.
+"""What an index holds of its memories: chunks, which are cut as `Index` says, with the texts of them that the arms
+search, and `Rows`, the columns that ranking reads, by chunk and by memory.
+
+A refit reuses those of memories that did not change, and their chunks, so that only the others are read. Rows are
+sorted by id before and after, so unchanged rows keep their order.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
-from typing import Any
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property, partial
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from memkit.base.duck import literal, rows_of
 from memkit.base.params import Estimator, estimator, param
 from memkit.index.centre import CENTRES
 from memkit.index.dense import ANN
-from memkit.schemas import MEMORIES, TIMESTAMP, WORDS, Ints, Mask, with_column
+from memkit.schemas import ASIDE, Ints, Mask, check_kinds, with_column, with_ends
+from memkit.tables.age import decaying, expired, later
+from memkit.tables.owners import Owners
 from memkit.text.analyse import ANALYSERS, SEARCHABLE, columns_read, may_have_text, searchable_sql
 from memkit.text.boilerplate import PATTERNS, evidence
-from memkit.text.chunk import PROSE_DOC, Chunker, has_alnum, says
+from memkit.text.chunk import PROSE_DOC, Chunker, has_alnum, lines_above, says
+
+if TYPE_CHECKING:
+    from memkit.search.fitted.index import MemoryIndex
 
 LEXICAL = ("bm25", "char")
 _fitted = partial(param, refit=True)
@@ -99,12 +111,8 @@ class Index(Estimator):
 
 _CONTEXT = ("date", "heading_path", "description", "aliases", "front_matter")
 _COLUMNS = ("heading_path", "created_at", "updated_at", "title", "tags", "description", "aliases", "layout", "extra")
-_COLUMN_TYPES = {
-    name: {TIMESTAMP: "timestamptz", WORDS: "varchar[]"}.get(MEMORIES.field(name).type, "varchar") for name in _COLUMNS
-}
 _AT_ONCE = 8192
 """Memories that are cut together: what is made on the way takes several times the memory of their texts."""
-_FEW = 16
 _LONG = 4096
 """Bytes of a title, of tags or of another column above which it is searched with a memory's first chunk only."""
 
@@ -180,10 +188,10 @@ def searched_texts(
 
     `evidence_texts` replace the chunks' own texts, if some of these are not searched in full.
     """
-    columns_of_memory = memories.select([name for name in _COLUMN_TYPES if name in memories.column_names])
+    columns_of_memory = memories.select([name for name in _COLUMNS if name in memories.column_names])
     of_chunk = _beside_chunks(columns_of_memory, places(chunks["memory_id"], memories["memory_id"]))
     table = of_chunk.append_column("text", chunks["text"] if evidence_texts is None else evidence_texts)
-    filled = {"text", *(name for name in of_chunk.column_names if _is_filled(table[name]))}
+    filled = {"text", *(name for name in of_chunk.column_names if is_filled(table[name]))}
     # DuckDB binds each expression anew, which takes longer than some rows: what gives no row anything is left out.
     columns_present = table.column_names
     used = {
@@ -195,7 +203,9 @@ def searched_texts(
     else:
         reads = {column for parts in used.values() for part in parts for column in columns_read(part)}
         expressions = [f"{searchable_sql(parts) if parts else literal('')} as {name}" for name, parts in used.items()]
-        texts = _computed(f"select {', '.join(expressions)} from", table.select(sorted(reads | {"text"})))
+        select = f"select {', '.join(expressions)} from parts"  # noqa: S608  # expressions of memkit's own
+        made = rows_of(select, parts=table.select(sorted(reads | {"text"})))
+        texts = take_rows(made, np.arange(len(made)))  # copied: what DuckDB returns takes three times its memory
     for name in columns:
         chunks = chunks.append_column(name, texts[name])
     return chunks
@@ -222,18 +232,7 @@ def _beside_chunks(memories: pa.Table, of_memory: Ints) -> pa.Table:
     return take_rows(rows, np.argsort(np.concatenate([first, later]), kind="stable"))
 
 
-def _computed(sql: str, table: pa.Table) -> Any:
-    """The columns of a SELECT over a table."""
-    if len(table) > _FEW:
-        return rows_of(f"{sql} parts", parts=table)
-    # As a value: to look into a table of Arrow's takes longer than the rest.
-    types = _COLUMN_TYPES | {"text": "varchar"}
-    struct = ", ".join(f"{name} {types[name]}" for name in table.column_names)
-    rows = f"(select unnest($parts::struct({struct})[], max_depth := 2))"
-    return rows_of(f"{sql} {rows}", {"parts": table.to_pylist()})
-
-
-def _is_filled(column: pa.ChunkedArray) -> bool:
+def is_filled(column: pa.ChunkedArray) -> bool:
     """Whether any value is neither null nor an empty text or list."""
     if pa.types.is_string(column.type):
         return bool(pc.any(pc.not_equal(column, "")).as_py())
@@ -287,3 +286,323 @@ def vectors_of(chunks: pa.Table, vectors: Any) -> pa.Table:
     """The table ``vectors`` of SQL: chunk_id and vector, an array of so many floats."""
     column = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel(), pa.float32()), vectors.shape[1])
     return pa.table({"chunk_id": chunks["chunk_id"], "vector": column})
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Columns of an index: one value per chunk (`memory`, `twin`, `text`, `filled`, `littered`) or per memory.
+
+    Attributes
+    ----------
+    memory : ndarray of int64, shape (n_chunks,)
+        Row of the memory that the chunk is cut from.
+    twin : ndarray of int64, shape (n_chunks,)
+        Equal for chunks of one owner with the same text (exact duplicates); below n_chunks.
+    kind : tuple (codes, names)
+        Kind of each memory, dictionary encoded.
+    dated : ndarray of datetime64[us], shape (n_memories,)
+        Last change, UTC; NaT if unknown.
+    decays : ndarray of bool, shape (n_memories,)
+        False for memories that are exempt from decay.
+    text : ndarray of int64, shape (n_chunks,)
+        A number for the chunk's text; equal texts have equal numbers.
+    filled : ndarray of bool, shape (n_chunks,), or None
+        Chunks that are not empty; None if all are not.
+    owner : ndarray of int64, shape (n_memories,)
+        Equal for memories of one user.
+    file : ndarray of int64, shape (n_memories,)
+        Equal for memories of one file.
+    expires : ndarray of datetime64[us], shape (n_memories,)
+        The last instant at which the memory is valid, UTC; NaT if it does not expire.
+    created : ndarray of datetime64[us], shape (n_memories,)
+        Creation, UTC; NaT if unknown.
+    deprecated : ndarray of bool, shape (n_memories,), or None
+        What its author no longer recommends; None if there is none.
+    successor : ndarray of int64, shape (n_memories,), or None
+        Row of the memory that supersedes it, the last one of a chain; -1 for none; None if no memory has one.
+    aside : ndarray of bool, shape (n_memories,), or None
+        What is archived or a draft; None if there is none.
+    littered : ndarray of bool, shape (n_chunks,), or None
+        Chunks of memories with boilerplate; None if there are none.
+    stale_at : ndarray of datetime64[us], shape (n_memories,), or None
+        From when on it should be checked again; NaT if it says no such time; None if no memory does.
+    owners : Owners or None
+        Of the memories, which equal texts are told apart by; None if there are no equal texts.
+    """
+
+    memory: Ints
+    twin: Ints
+    kind: tuple[Ints, tuple[str | None, ...]]
+    dated: NDArray[np.datetime64]
+    decays: Mask
+    text: Ints
+    filled: Mask | None
+    owner: Ints
+    file: Ints
+    expires: NDArray[np.datetime64]
+    created: NDArray[np.datetime64]
+    deprecated: Mask | None = None
+    successor: Ints | None = None
+    stale_at: NDArray[np.datetime64] | None = None
+    aside: Mask | None = None
+    littered: Mask | None = None
+    owners: Owners | None = None
+
+    @cached_property
+    def has_dates(self) -> bool:
+        """Whether any memory has a date."""
+        return not np.isnat(self.dated).all()
+
+    def hit_of(self, memory: Ints, hit: str) -> Ints:
+        """A number for the hit that each of the rows `memory` would be, where a hit is a memory or a file."""
+        return self.file[memory] if hit == "file" else memory
+
+    def are_of(self, kinds: Sequence[str]) -> Mask:
+        """Whether each of the corpus's kinds is among `kinds`."""
+        return np.array([name in kinds for name in self.kind[1]], bool)
+
+    def may_decay(self, memory: Ints, kinds: Sequence[str]) -> Mask:
+        """Which of the rows `memory` decay, if they have a date."""
+        decays = self.decays[memory]
+        return decays if "*" in kinds else decays & self.are_of(kinds)[self.kind[0][memory]]
+
+    def hidden(self, kinds: Sequence[str]) -> Mask | None:
+        """Memories of one of `kinds`; None if no memory is."""
+        check_kinds(kinds, "Retriever: 'kinds_hidden'", in_data=self.kind[1])
+        is_hidden = self.are_of(kinds)
+        return is_hidden[self.kind[0]] if is_hidden.any() else None
+
+    def expired(self, until: datetime) -> Mask | None:
+        """Memories that expired before `until`; None if no memory did."""
+        is_expired = expired(self.expires, until)
+        return is_expired if is_expired.any() else None
+
+    def future(self, until: datetime) -> Mask | None:
+        """Memories created after `until`; None if no memory was. One without a date does not count."""
+        if not self.has_later(until):
+            return None
+        is_future = later(self.created, until)
+        return is_future if is_future.any() else None
+
+    def has_later(self, until: datetime) -> bool:
+        """Whether any memory was created or changed after `until`."""
+        return bool(later(self._last, until))
+
+    @cached_property
+    def _last(self) -> Any:
+        """The last moment at which a memory was created or changed; NaT if none has a date."""
+        return np.fmax.reduce(np.append(self.created, self.dated), initial=np.datetime64("NaT", "us"))
+
+
+def make_rows(memories: pa.Table, chunks: pa.Table, former: tuple[MemoryIndex, Ints, Ints] | None = None) -> Rows:
+    """The columns of `memories` and of their `chunks`, as `make_chunks` returns them.
+
+    Parameters
+    ----------
+    former : tuple (MemoryIndex, ndarray of int64, ndarray of int64, each of shape (n_chunks,)), optional
+        The former index, the row in it of each chunk (beyond the last one for a new chunk), and its memory.
+    """
+    memory = former[2] if former else places(chunks["memory_id"], memories["memory_id"])
+    texts, littered = chunks["own"], chunks["littered"].to_numpy()
+    text, filled = text_codes_since(texts, former[0].rows, former[1]) if former else text_codes(texts)
+    kind, kinds = codes(memories["kind"].combine_chunks())
+    owners = None
+    if text.max(initial=-1) < len(text) - 1:  # some are equal
+        known = former and former[0].rows.owners
+        owners = known.since(former[0].memories, memories) if former and known else Owners.of(memories)
+    return Rows(
+        memory=memory,
+        text=text,
+        twin=text if owners is None else _twins(owners, memory, text),
+        owners=owners,
+        filled=None if filled.all() else filled,
+        littered=littered if littered.any() else None,
+        owner=codes(memories["user_id"].combine_chunks())[0],
+        file=codes(pc.coalesce(memories["path"], memories["memory_id"]).combine_chunks())[0],
+        kind=(kind, tuple(kinds.to_pylist())),
+        expires=with_ends(memories)["expires_at"].to_numpy().astype("datetime64[us]"),
+        dated=pc.coalesce(memories["updated_at"], memories["created_at"]).to_numpy().astype("datetime64[us]"),
+        created=memories["created_at"].to_numpy().astype("datetime64[us]"),
+        decays=decaying(memories),
+        deprecated=_with_status(memories, "deprecated"),
+        successor=_successors(memories),
+        stale_at=_stale_at(memories),
+        aside=_with_status(memories, *ASIDE),
+    )
+
+
+def _twins(owners: Owners, memory: Ints, text: Ints) -> Ints:
+    """A number for each chunk, the same for equal texts of one owner."""
+    several = np.flatnonzero(np.bincount(text)[text] > 1)
+    among, of_several = np.unique(memory[several], return_inverse=True)
+    twins = len(text) + np.arange(len(text))
+    twins[several] = owners.take(among).take(of_several).parts(text[several])
+    return codes(pa.array(twins))[0]
+
+
+def _stale_at(memories: pa.Table) -> NDArray[np.datetime64] | None:
+    """When each memory becomes stale; None if none does."""
+    if memories["stale_at"].null_count == memories.num_rows:
+        return None
+    dates: NDArray[np.datetime64] = memories["stale_at"].to_numpy().astype("datetime64[us]")
+    return dates
+
+
+def _with_status(memories: pa.Table, *statuses: str) -> Mask | None:
+    """Which memories have one of these statuses; None if none has."""
+    is_so: Mask = pc.is_in(memories["status"], value_set=pa.array(statuses)).to_numpy()
+    return is_so if is_so.any() else None
+
+
+def _successors(memories: pa.Table) -> Ints | None:
+    """The row of the last successor of each memory, else -1; a circle has none."""
+    if memories["superseded_by"].null_count == memories.num_rows:
+        return None
+    successor_row = pc.index_in(memories["superseded_by"], value_set=memories["memory_id"].combine_chunks())
+    following: Ints = pc.fill_null(successor_row, -1).to_numpy().astype(np.int64)
+    last = following.copy()
+    for memory in np.flatnonzero(following >= 0).tolist():
+        chain = {memory}
+        while (after := int(following[last[memory]])) >= 0 and last[memory] not in chain:
+            chain.add(int(last[memory]))
+            last[memory] = after
+        if last[memory] in chain:
+            last[memory] = -1
+    return last
+
+
+_FEW = 32
+_LINES = ("line_start", "line_end")
+_PIECES = 4096
+"""Most runs of neighbouring rows that are taken from a table as slices, not row by row."""
+_MOST_CHUNKS = 64
+
+
+def refit_tables(
+    before: MemoryIndex, corpus_memories: pa.Table, order: Ints
+) -> tuple[pa.Table, pa.Table, tuple[MemoryIndex, Ints, Ints]]:
+    """The memories in their `order`, their chunks, and for each chunk its row in `before` and the row of its memory."""
+    source = former_rows(before, corpus_memories)[order]
+    is_new = source < 0
+    changed = take_runs(corpus_memories, order[is_new])
+    # Not from the corpus, whose order is that of files: to take each row of it copies all texts.
+    known = changed.slice(0, 0) if is_new.all() else before.memories
+    rows = source.copy()
+    rows[is_new] = known.num_rows + np.arange(changed.num_rows)
+    memories = few_chunks(take_runs(pa.concat_tables([known, changed]), rows))
+    for name in _LINES if known.num_rows else ():
+        if name in memories.column_names:
+            memories = _with_values(memories, name, corpus_memories[name].take(pa.array(order)).combine_chunks())
+    new_chunks = make_chunks(changed, before.settings).combine_chunks()
+    row, size = chunk_rows(before.rows.memory, source, places(new_chunks["memory_id"], changed["memory_id"]))
+    chunks = few_chunks(take_runs(pa.concat_tables([before.table, new_chunks]), row))
+    memory: Ints = np.repeat(np.arange(len(size)), size)
+    return memories, _moved(chunks, _shifts(before, memories, source)[memory]), (before, row, memory)
+
+
+def _shifts(before: MemoryIndex, memories: pa.Table, source: Ints) -> Ints:
+    """The number of lines by which each of `memories` moved down in its file, from its former row `source`."""
+    shifts, known = np.zeros(len(source), np.int64), np.flatnonzero(source >= 0)
+    old, new = take_runs(before.memories, source[known]), take_runs(memories, known)
+    if "line_start" in memories.column_names and old["line_start"] != new["line_start"]:
+        shifts[known] = lines_above(new) - lines_above(old)
+    return shifts
+
+
+def _moved(chunks: pa.Table, shifts: Ints) -> pa.Table:
+    """`chunks` with their line numbers moved by `shifts`."""
+    for name in _LINES if shifts.any() else ():
+        chunks = _with_values(chunks, name, pa.array(chunks[name].to_numpy() + shifts))
+    return chunks
+
+
+def _with_values(table: pa.Table, name: str, values: pa.Array) -> pa.Table:
+    """`table` with other `values` in a column, which is in as many pieces as before."""
+    ends = np.cumsum([0, *map(len, table[name].chunks)]).tolist()
+    pieces = [values.slice(start, end - start) for start, end in pairwise(ends)]
+    return with_column(table, name, pa.chunked_array(pieces, values.type))
+
+
+def former_rows(before: MemoryIndex, memories: pa.Table) -> Ints:
+    """The row in `before` of each unchanged memory, on whatever lines; -1 for new and changed ones."""
+    former = before.corpus_memories
+    row = places(memories["memory_id"], former["memory_id"])
+    known = np.flatnonzero(row >= 0)
+    has_duplicate_ids = np.bincount(row[known], minlength=1).max() > 1
+    if memories.schema != former.schema or has_duplicate_ids:
+        return np.full(len(row), -1)
+    old, new = _without_lines(take_runs(former, row[known])), _without_lines(take_runs(memories, known))
+    row[known[_differing(old, new)]] = -1
+    rank = np.empty(len(before.order) + 1, np.int64)
+    rank[before.order], rank[-1] = np.arange(len(before.order)), -1
+    return rank[row]
+
+
+def _without_lines(table: pa.Table) -> pa.Table:
+    """`table` with line numbers replaced by whether there are any: an edit above a memory moves it."""
+    has_lines = {name: table[name].is_valid() for name in _LINES if name in table.column_names}
+    return pa.table({name: has_lines.get(name, table[name]) for name in table.column_names})
+
+
+def _differing(old: pa.Table, new: pa.Table) -> list[int]:
+    """Rows in which tables of one length differ, by bisection, so that few differences cost little."""
+    rows, waiting = [], [(0, old.num_rows)]
+    while waiting:
+        start, size = waiting.pop()
+        a, b = old.slice(start, size), new.slice(start, size)
+        if a.equals(b):
+            continue
+        if size > _FEW:
+            waiting += [(start, size // 2), (start + size // 2, size - size // 2)]
+            continue
+        pairs = zip(a.to_pylist(), b.to_pylist(), strict=True)
+        rows += [start + row for row, (left, right) in enumerate(pairs) if left != right]
+    return rows
+
+
+def chunk_rows(before: Ints, source: Ints, fresh: Ints) -> tuple[Ints, Ints]:
+    """The rows of the chunks of all memories, and the number of chunks of each; new chunks follow the former ones.
+
+    Parameters
+    ----------
+    before, fresh : ndarray of int64
+        The memory of each former chunk, and of each new chunk (numbered from 0), ascending.
+    source : ndarray of int64
+        The former row of each memory; -1 for those that were cut now.
+    """
+    memory = np.concatenate([before, fresh + (before.max(initial=-1) + 1)])
+    memory_of = source.copy()
+    is_new = source < 0
+    memory_of[is_new] = np.arange(is_new.sum()) + (before.max(initial=-1) + 1)
+    first = np.searchsorted(memory, memory_of)
+    size = np.searchsorted(memory, memory_of, side="right") - first
+    rows: Ints = np.repeat(first - (np.cumsum(size) - size), size) + np.arange(size.sum())
+    return rows, size
+
+
+def text_codes_since(texts: pa.ChunkedArray, before: Rows, row: Ints) -> tuple[Ints, Mask]:
+    """As `text_codes`, with the former `row` of each text: a new text can only equal texts of its own length."""
+    is_new = row >= len(before.text)
+    former = np.where(is_new, 0, row)
+    text = np.append(before.text, 0)[former] + len(row)
+    filled = np.ones(len(row), bool) if before.filled is None else np.append(before.filled, True)[former]
+    sizes = pc.binary_length(texts).to_numpy()
+    may_equal = np.isin(sizes, sizes[is_new])
+    text[may_equal], filled[may_equal] = text_codes(texts.filter(pa.array(may_equal)))
+    return codes(pa.array(text))[0], filled
+
+
+def take_runs(table: pa.Table, rows: Ints) -> pa.Table:
+    """The `rows` of `table`, as slices of it if they are a few runs of neighbours."""
+    starts = np.flatnonzero(np.diff(rows, prepend=-2) != 1)
+    if len(starts) > _PIECES:
+        return table.take(pa.array(rows))
+    sizes = np.diff(starts, append=len(rows))
+    pieces = [table.slice(row, size) for row, size in zip(rows[starts].tolist(), sizes.tolist(), strict=True)]
+    return pa.concat_tables(pieces) if pieces else table.slice(0, 0)
+
+
+def few_chunks(table: pa.Table) -> pa.Table:
+    """`table` itself if its columns have few chunks, as after a few edits, else a copy in one chunk."""
+    sizes = {tuple(map(len, column.chunks)) for column in table.columns}
+    return table if len(sizes) == 1 and 1 <= len(*sizes) <= _MOST_CHUNKS else table.combine_chunks()

@@ -12,7 +12,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from heapq import nsmallest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -37,8 +37,17 @@ from memkit.schemas import Ints, Mask
 from memkit.search.alike import Likeness, Repeats
 from memkit.search.ask import Ask
 from memkit.search.fitted.across import WORDLESS, TermVectors, Vocabulary, says_words, vocabulary_of
-from memkit.search.fitted.chunks import Index, make_chunks, take_rows, vectors_of
-from memkit.search.fitted.rows import Rows, few_chunks, make_rows, refit_tables, take_over
+from memkit.search.fitted.chunks import (
+    Index,
+    Rows,
+    few_chunks,
+    is_filled,
+    make_chunks,
+    make_rows,
+    refit_tables,
+    take_rows,
+    vectors_of,
+)
 from memkit.search.settings import STEPS, QuerySettings
 from memkit.search.state import Candidates, merge
 from memkit.search.steps.recall import ARMS, Arm, arm_weights, depth_of, nearest_words
@@ -55,10 +64,6 @@ _BACKGROUND = 256
 _WORDS = re.compile(r"\w+")
 ROWS, _CHUNKS, _KEYS = "rows", "chunks.parquet", "keys"
 """The folder and the file in which a kept corpus has the chunks of its index, and the column of their hashes."""
-PER_TEXT: dict[str, Callable[[pa.ChunkedArray], NDArray[Any]]] = {
-    "keys": lambda texts: np.array([content_key(text, "document") for text in texts.to_pylist()], object),
-}
-"""Cached properties of `MemoryIndex` that are computed text by text, so that a refit computes those of new texts."""
 
 
 @dataclass(frozen=True)
@@ -418,7 +423,7 @@ class MemoryIndex:
     @cached_property
     def keys(self) -> NDArray[np.object_]:
         """The hash of each chunk's text."""
-        return PER_TEXT["keys"](self.texts)
+        return _keys_of(self.texts)
 
     @cached_property
     def _scripts(self) -> Ints:
@@ -486,7 +491,7 @@ class MemoryIndex:
     def named(self) -> pa.Table:
         """The columns that memories are named by, without empty ones."""
         columns = self.memories.select([name for name in NAMED if name in self.memories.column_names])
-        return columns.select([name for name in columns.column_names if name == "text" or _has_values(columns[name])])
+        return columns.select([name for name in columns.column_names if name == "text" or is_filled(columns[name])])
 
     @cached_property
     def repeats(self) -> Repeats:
@@ -502,10 +507,8 @@ class MemoryIndex:
         return Likeness(rows, terms_by(self.settings.analyzer).terms(take_rows(self.texts, rows).to_pylist()))
 
 
-def _has_values(column: pa.ChunkedArray) -> bool:
-    """Whether any value is neither null nor an empty text."""
-    filled = pc.binary_length(column) if pa.types.is_string(column.type) else column.is_valid()
-    return bool(pc.max(filled).as_py())
+def _keys_of(texts: pa.ChunkedArray) -> NDArray[np.object_]:
+    return np.array([content_key(text, "document") for text in texts.to_pylist()], object)
 
 
 def _saved_rows(corpus: Corpus, settings: Index) -> pa.Table | None:
@@ -538,16 +541,17 @@ def build(corpus: Corpus, settings: Index, before: MemoryIndex | None = None) ->
         table = make_chunks(memories, settings) if known is None else known.drop_columns(_KEYS)
         table = few_chunks(table.replace_schema_metadata(None))
     else:
-        known = None
-        chunker = partial(make_chunks, settings=settings)
-        memories, table, former = refit_tables(before, corpus_memories, order, chunker)
-    rows = make_rows(memories, table, former and (former[0].rows, *former[1:]))
+        known, (memories, table, former) = None, refit_tables(before, corpus_memories, order)
+    rows = make_rows(memories, table, former)
     index = MemoryIndex(
         corpus, corpus_memories, settings, order, memories, *_columns_of(table), rows, absent=_absent(settings)
     )
     if former is not None:
-        take_over(index, *former[:2], PER_TEXT)
-        index.former = former[:2]
+        before, row, _ = former
+        index.former, index.term_vectors = (before, row), before.term_vectors
+        if _KEYS in vars(before):
+            new = index.texts.filter(pa.array(row >= len(before.texts)))
+            vars(index)[_KEYS] = np.concatenate([before.keys, _keys_of(new)])[row]
     if known is not None:  # which is the user's own, and saves the hashing of each text
         keys = {} if known[_KEYS].null_count else {_KEYS: np.array(known[_KEYS].to_pylist(), object)}
         vars(index).update(keys, digests=json.loads(known.schema.metadata[b"digests"]))
