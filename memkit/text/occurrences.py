@@ -71,11 +71,9 @@ def counted(texts: Any, analyzer: str, respelled: Respelling | None = None) -> O
     """
     if not len(texts):
         return Occurrences([], np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0, np.uint8))
-    # No word reaches over a blank, so a text has the words of its pieces, and most pieces come often.
-    cut, (pieces, each) = terms_by(analyzer), _pieces(texts)
-    by_piece, words = _words_by_piece(each if respelled is None else _respelled(each, respelled), cut)
-    by_word, terms = (_grams_by_word if analyzer == "char" else _terms_by_word)(words, cut)
-    spelled = by_piece.through(by_word)
+    pieces, each = _pieces(texts)
+    spelled, terms = _terms_by_piece(each if respelled is None else _respelled(each, respelled), terms_by(analyzer))
+    del each  # strings that take as much memory as the counts
     # Pieces by row times terms by piece: each distinct piece was cut and stemmed once, and no string is sorted.
     if np.diff(spelled.starts)[pieces.numbers].sum() > _FEW_TERMS:
         return Occurrences(terms, *_multiplied(pieces, spelled, len(terms)))
@@ -148,6 +146,13 @@ def _respelled(pieces: list[str], respelled: Respelling) -> list[str]:
     """Each piece respelled; all of them at once, where that leaves their borders."""
     at_once = respelled("\n".join(pieces)).split("\n")
     return at_once if len(at_once) == len(pieces) else list(map(respelled, pieces))
+
+
+def _terms_by_piece(pieces: list[str], cut: Analyser) -> tuple[_Numbers, list[str]]:
+    """The terms of each piece, and all terms in order: no word reaches over a blank, and most pieces come often."""
+    by_piece, words = _words_by_piece(pieces, cut)
+    by_word, terms = (_grams_by_word if cut.analyzer == "char" else _terms_by_word)(words, cut)
+    return by_piece.through(by_word), terms
 
 
 def _words_by_piece(pieces: list[str], cut: Analyser) -> tuple[_Numbers, list[str]]:
