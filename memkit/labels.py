@@ -22,8 +22,7 @@ from memkit.errors import ParameterError, did_you_mean
 from memkit.evaluation.evaluation import is_per_query, known_mean, nullable
 from memkit.evaluation.known_items import import_log
 from memkit.evaluation.labels import as_arrow_table, judgements, read_qrels, read_queries, write
-from memkit.evaluation.metrics import Labels
-from memkit.evaluation.pools import moment_of
+from memkit.evaluation.metrics import Labels, moment_of
 from memkit.evaluation.result import Looks
 from memkit.evaluation.statistics import Units, queries_needed
 from memkit.evaluation.tune import Scored, Tuning, checked_epsilon, held_out_of, tuned

@@ -33,7 +33,7 @@ OUTSIDE = {
         "basic-memory": "memkit.hosts.basic_memory.store:write",
         "mcp-graph": "memkit.hosts.mcp_graph.store:write",
     },
-    "memkit.overviews": {"projects": "memkit.hosts.claude.prompt:projects"},
+    "memkit.overviews": {"projects": "memkit.hosts.claude:projects"},
     "memkit.panels": {"map": "memkit.explore.map_panel:MapPanel"},
     "memkit.plots": {
         "links": "memkit.explore.pictures:links",

@@ -4,8 +4,8 @@ Each row of modules builds on those above it:
 
 - `labels` (queries, judgements and runs, read and checked; their files), `known_items` (labels made from a corpus or a
   log, without a person or a model);
-- `pools` (labelled queries put to a search, one user and one moment at a time; the candidates of the arms are asked for
-  once, and handed to all that measures), `metrics` (hits against judgements, as arrays), `statistics` (sign-flip tests,
+- `metrics` (labelled queries put to a search, one user and one moment at a time; the candidates of the arms are asked
+  for once, and handed to all that measures; hits against judgements, as arrays), `statistics` (sign-flip tests,
   intervals and power over few users, and what a choice among many settings may claim), `result` (the class of all
   results, and the verdict, one of four words with its numbers);
 - `evaluation` of one search, `compare` of two, and baselines;

@@ -31,7 +31,7 @@ from memkit.evaluation.findability import (
     unreached_of,
     unsearchable_of,
 )
-from memkit.evaluation.pools import revision_of
+from memkit.evaluation.metrics import revision_of
 from memkit.evaluation.result import Result
 from memkit.schemas import APPEND_ONLY
 from memkit.search.settings import STEPS

@@ -27,14 +27,18 @@ from memkit.evaluation.evaluation import (
 )
 from memkit.evaluation.known_items import known_item_note
 from memkit.evaluation.labels import QRELS, read_queries
-from memkit.evaluation.metrics import OF_HITS, Judged, Labels, Metric, parse_metrics
-from memkit.evaluation.pools import (
+from memkit.evaluation.metrics import (
+    OF_HITS,
     Batch,
+    Judged,
     LabelledQueries,
+    Labels,
+    Metric,
     Pools,
     differing_notes,
     hits_of_both,
     idle_notes_of,
+    parse_metrics,
     revision_of,
 )
 from memkit.evaluation.result import BETTER, OPEN, WORSE, Differences, Result, Verdict, size, verdict

@@ -32,8 +32,20 @@ from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.errors import ParameterError, did_you_mean, some_of
 from memkit.evaluation.known_items import known_item_note
 from memkit.evaluation.labels import read_qrels, read_queries
-from memkit.evaluation.metrics import OF_HITS, Judged, Labels, Metric, parse_metrics
-from memkit.evaluation.pools import Batch, LabelledQueries, Pools, Run, idle_notes_of, revision_of, run_of
+from memkit.evaluation.metrics import (
+    OF_HITS,
+    Batch,
+    Judged,
+    LabelledQueries,
+    Labels,
+    Metric,
+    Pools,
+    Run,
+    idle_notes_of,
+    parse_metrics,
+    revision_of,
+    run_of,
+)
 from memkit.evaluation.result import Result, mean_over, too_few
 from memkit.evaluation.statistics import Units, interval
 from memkit.schemas import Floats, Ints, result_schema

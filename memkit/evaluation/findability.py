@@ -19,8 +19,7 @@ from memkit.base.progress import bar
 from memkit.errors import ParameterError
 from memkit.evaluation.evaluation import CheckedTask, Task, dispositions_of
 from memkit.evaluation.known_items import COLUMNS, FIELDS, askable, labels_of, query_for, says_something
-from memkit.evaluation.metrics import Labels
-from memkit.evaluation.pools import Batch, Pools, with_user
+from memkit.evaluation.metrics import Batch, Labels, Pools, with_user
 from memkit.policy.contradictions import contradictions
 from memkit.policy.dedup.deduplicator import Deduplicator
 from memkit.policy.dedup.pairs import FLAGS

@@ -1,4 +1,5 @@
-"""Metrics of ranked hits against judgements, for whole batches: arrays of queries × places.
+"""Labelled queries put to a search, a batch for each user and moment, so that each sees only what it may; and metrics
+of their ranked hits against judgements, for whole batches: arrays of queries × places.
 
 Gains are linear, places are discounted by log2(rank + 1), and the ideal ranking is that of the labels, not of what was
 found: the same numbers as trec_eval's.
@@ -7,18 +8,29 @@ found: the same numbers as trec_eval's.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Self
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import cached_property, partial
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.base.params import AsOf, Moment
-from memkit.errors import ParameterError, did_you_mean
-from memkit.schemas import Floats, Ints, Mask
+from memkit.errors import MemkitError, ParameterError, did_you_mean
+from memkit.evaluation.known_items import hidden
+from memkit.evaluation.labels import read_run
+from memkit.schemas import Floats, Ints, Mask, tuples_of, with_column
+from memkit.search.ask import Settings, check_user
+from memkit.search.fitted.index import MemoryIndex
+from memkit.search.question import Question
+from memkit.search.settings import QuerySettings, scoping
+from memkit.search.show import bare_hits, idle_notes
+from memkit.search.state import Candidates, Pooled, merge
+from memkit.search.steps.recall import ARMS, OF_WORDS, STRICT, asking, depth_of, is_strict
+from memkit.search.steps.scope import Scope
 
 
 @dataclass(frozen=True)
@@ -288,3 +300,378 @@ def parse_metrics(metrics: str | Sequence[str]) -> list[Metric]:
     if not names:
         raise ParameterError("metrics: expected at least one, such as 'ndcg@10'. Got none.")
     return list(dict.fromkeys(Metric.parse(text) for text in names))
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Queries of one user and one moment, with the scope in which they are asked."""
+
+    search: Any
+    rows: pa.Table
+    where: str | None
+    user_id: str | None
+    moment: Moment
+
+    @property
+    def questions(self) -> pa.Table:
+        return self.rows.select(["query_id", "text", "as_of"])
+
+    @property
+    def scope(self) -> dict[str, Any]:
+        """The arguments of `Retriever.search` beside the queries and k."""
+        return {"where": self.where, "as_of": self.moment, "user_id": self.user_id}
+
+    def only(self, query_ids: Any) -> Self:
+        """These queries of the batch."""
+        return replace(self, rows=self.rows.filter(pc.is_in(self.rows["query_id"], pa.array(query_ids, pa.string()))))
+
+
+@dataclass(frozen=True)
+class LabelledQueries:
+    """Labelled queries, and how they are put to a search.
+
+    Attributes
+    ----------
+    queries, qrels : pa.Table
+        Of `read_queries` and `read_qrels`; the latter may be None unless a field is to be hidden.
+    moment : Moment
+        For queries without a day of their own.
+    where : str or None
+        A predicate over ``memories`` for all queries.
+    user_id : str or None
+        Who asks the queries that have no user of their own.
+    """
+
+    queries: pa.Table
+    qrels: pa.Table | None
+    moment: Moment
+    where: str | None = None
+    user_id: str | None = None
+
+
+def batches_of(search: Any, labelled: LabelledQueries) -> list[Batch]:
+    """The batches in which queries are put to a Retriever."""
+    queries, moment = with_user(labelled.queries, labelled.user_id), labelled.moment
+    return [
+        Batch(searched, rows, labelled.where, rows["user_id"][0].as_py(), moment_of(rows["as_of"][0].as_py(), moment))
+        for searched, part in _by_hidden(_strict(search), queries, labelled.qrels)
+        for rows in _batches(part)
+    ]
+
+
+def with_user(queries: pa.Table, user_id: str | None) -> pa.Table:
+    """The queries with `user_id` filled in where they have no user; None changes nothing."""
+    check_user(user_id, "evaluate")
+    return queries if user_id is None else with_column(queries, "user_id", pc.fill_null(queries["user_id"], user_id))
+
+
+def moment_of(day: datetime | None, moment: Moment) -> Moment:
+    """When a labelled query is asked: on its own `day`, else at `moment`."""
+    return moment if day is None else Moment.from_cell(day)
+
+
+def _by_hidden(search: Any, queries: pa.Table, qrels: pa.Table | None) -> Iterator[tuple[Any, pa.Table]]:
+    """For each `hidden_field` a search over a corpus without that field, and the queries for it."""
+    if "hidden_field" not in queries.column_names:
+        yield search, queries
+        return
+    for column in pc.unique(queries["hidden_field"]).to_pylist():
+        chosen = queries["hidden_field"]
+        rows = queries.filter(pc.is_null(chosen) if column is None else pc.fill_null(pc.equal(chosen, column), False))
+        if column is None:
+            yield search, rows
+        elif qrels is None:
+            raise ParameterError("queries: expected qrels beside a 'hidden_field', to know what to hide. Got none.")
+        else:
+            right = qrels.filter(
+                pc.and_(pc.is_in(qrels["query_id"], rows["query_id"]), pc.greater(qrels["relevance"], 0))
+            )
+            yield hidden(search, column, right["memory_id"]), rows
+
+
+def _strict(search: Any) -> Any:
+    """The search with all its texts encoded, set to raise where its encoder cannot be reached, whatever it says."""
+    if hasattr(search, "encode"):
+        search.encode()
+    return search.with_params(**STRICT) if hasattr(search, "with_params") and not is_strict(search) else search
+
+
+def _batches(queries: pa.Table) -> Iterator[pa.Table]:
+    rows: dict[tuple[Any, Any], list[int]] = {}
+    for row, key in enumerate(tuples_of(queries, "user_id", "as_of")):
+        rows.setdefault(key, []).append(row)
+    return (queries.take(pa.array(positions)) for positions in rows.values())
+
+
+def idle_notes_of(search: Any) -> list[str]:
+    """A sentence on each parameter that `search` was given and that acts on nothing; none for a run."""
+    if not hasattr(search, "ask"):
+        return []
+    return idle_notes(Settings.from_estimator(search), search._index())
+
+
+def differing_notes(a: Any, b: Any) -> list[str]:
+    """A sentence on each parameter in which two searches differ and that acts on nothing in either."""
+    if not (hasattr(a, "ask") and hasattr(b, "ask")):
+        return []
+    both = [(Settings.from_estimator(search), search._index()) for search in (a, b)]
+    names = [
+        name for name in QuerySettings.params() if repr(getattr(both[0][0], name)) != repr(getattr(both[1][0], name))
+    ]
+    return idle_in_all(both, names)
+
+
+def idle_in_all(settings: Iterable[tuple[Settings, Any]], names: Iterable[str]) -> list[str]:
+    """A sentence on each of the parameters `names` that acts on nothing under any of the settings of an index."""
+    every = [pair for pair in settings if getattr(pair[1], "is_whole", False)]
+    sentences = list[str]()
+    for name in names:
+        reaches = [found for setting, index in every if (found := setting.reach(name, index)) is not None]
+        if reaches and all(found.of and not found.count for found in reaches):
+            sentences.append(f"{reaches[0]}.")
+    return list(dict.fromkeys(sentences))
+
+
+def revision_of(search: Any) -> dict[str, str]:
+    """The revision of the memories that `search` was fitted on; empty for a run."""
+    return dict(getattr(getattr(search, "corpus_", None), "revision", {}))
+
+
+_Scope = tuple[Any, ...]
+"""The values of `scoping`: settings that share them are ranked from the same candidates."""
+
+
+def run_of(search: Any, labelled: LabelledQueries) -> Pools | Run:
+    """Labelled queries put to a search, or looked up in a run.
+
+    Parameters
+    ----------
+    search : Retriever or what `read_run` takes
+        For a run made elsewhere, users, days and `where` are not applied.
+    """
+    return Pools(search, labelled) if hasattr(search, "ask") else Run(read_run(search), labelled.queries)
+
+
+def hits_of_both(a: Any, b: Any, labelled: LabelledQueries) -> tuple[Callable[..., pa.Table], Callable[..., pa.Table]]:
+    """The hits of two searches or runs, by depth; two settings of one fitted search are asked once."""
+    first = run_of(a, labelled)
+    if not (isinstance(first, Pools) and first.serves(b)):
+        return first.hits, run_of(b, labelled).hits
+    first_setting, other = ({name: getattr(search, name) for name in QuerySettings.params()} for search in (a, b))
+    first.retrieve((first_setting, other))
+    return first.hits, partial(first.hits, setting=other)
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run: hits that another program found for labelled queries."""
+
+    run: pa.Table
+    queries: pa.Table
+
+    def hits(self, depth: int) -> pa.Table:
+        """The first `depth` of each query; raises ParameterError where there are none for any."""
+        if not pc.any(pc.is_in(self.run["query_id"], value_set=pc.unique(self.queries["query_id"]))).as_py():
+            raise ParameterError("run: expected hits for some of the queries. Got none.")
+        return _first(self.run, depth)
+
+
+def _first(run: pa.Table, depth: int) -> pa.Table:
+    """The first `depth` hits of each query of a run, which come by query, then by rank."""
+    query = pc.index_in(run["query_id"], value_set=pc.unique(run["query_id"])).to_numpy()
+    return run.filter(pa.array(np.arange(len(query)) - np.searchsorted(query, query) < depth))
+
+
+class PoolPart(NamedTuple):
+    """The candidates of the queries put to one index.
+
+    Attributes
+    ----------
+    number : ndarray of int64
+        The position of each query among all labelled queries.
+    pooled : Pooled
+    """
+
+    number: Ints
+    pooled: Pooled
+
+
+class Pools:
+    """The candidates of a search's arms for labelled queries: each scope is asked once, and ranked many times.
+
+    The queries of one user and one moment make a batch. Queries with a `hidden_field` are put to a copy of the index
+    in which the memories that answer them lack that field.
+
+    Parameters
+    ----------
+    search : Retriever
+    labelled : LabelledQueries
+    """
+
+    def __init__(self, search: Any, labelled: LabelledQueries) -> None:
+        self.search, self.queries = search, labelled.queries
+        self.batches = batches_of(search, labelled)
+        self.index: Any = self.batches[0].search._index()
+        self.settings = Settings.from_estimator(self.batches[0].search)
+        self._answered: dict[_Scope, tuple[tuple[str, ...], int, list[Question]]] = {}
+        self._parts: dict[Any, list[PoolPart]] = {}
+
+    def serves(self, search: Any) -> bool:
+        """Whether these candidates also serve `search`, which may differ from this search in its settings alone."""
+        if not hasattr(search, "ask") or search._index() is not self.search._index():
+            return False
+        # Over buckets, or by an approximate index, a smaller pool need not be a prefix of a larger one.
+        is_as_deep = depth_of(self.search) == depth_of(search)
+        return isinstance(self.index, MemoryIndex) and (is_as_deep or self.index.is_steady)
+
+    def needs(self, setting: Mapping[str, Any]) -> tuple[Settings, dict[str, float], _Scope]:
+        """A setting with all parameters, the weights of its arms, and its scope (the values of `scoping`)."""
+        full = self.settings.with_params(**{**setting, **STRICT})
+        values = [getattr(full, name) for name in scoping()]
+        scope = tuple(tuple(value) if isinstance(value, list) else value for value in values)
+        return full, self.index.weights(full), scope
+
+    def retrieve(self, settings: Iterable[Mapping[str, Any]]) -> None:
+        """Ask all arms that these settings need, once for each scope."""
+        arms: dict[_Scope, set[str]] = {}
+        depths: dict[_Scope, int] = {}
+        for full, weights, scope in map(self.needs, settings):
+            arms.setdefault(scope, set()).update(weights)
+            depths[scope] = max(depths.get(scope, 0), depth_of(full))
+        for scope, wanted in arms.items():
+            self.retrieve_for(scope, wanted, depths[scope])
+
+    def retrieve_for(self, scope: _Scope, wanted: Collection[str], depth: int) -> None:
+        """Ask the `wanted` arms for so many candidates each, unless that was done before."""
+        arms_before, depth_before, _ = self._answered.get(scope, ((), 0, []))
+        arms, depth = tuple(arm for arm in ARMS if arm in {*wanted, *arms_before}), max(depth, depth_before)
+        if arms == arms_before and depth == depth_before:
+            return
+        values = dict(zip(scoping(), scope, strict=True))
+        earlier = self._earlier_answers(values, arms, depth)
+        asked = asking([arm for arm in arms if arm not in earlier], depth)
+        answers = []
+        for position, batch in enumerate(self.batches):
+            search = batch.search.with_params(**values, **asked)
+            new = search.ask(batch.questions, 1, **batch.scope)
+            if earlier:
+                joined = _joined(arms, new.retrieved, {arm: earlier[arm][position].retrieved for arm in earlier})
+                new = replace(new, retrieved=joined)
+            answers.append(_without_masks(new))
+        self._answered[scope] = (arms, depth, answers)
+
+    def _earlier_answers(
+        self, values: Mapping[str, Any], arms: tuple[str, ...], depth: int
+    ) -> dict[str, list[Question]]:
+        """Earlier answers of those arms that would be asked the same again; none where all would be."""
+        earlier: dict[str, list[Question]] = {}
+        for scope, (arms_before, depth_before, answers) in self._answered.items():
+            scope_values = dict(zip(scoping(), scope, strict=True))
+            if depth_before != depth or dict(scope_values, **OF_WORDS) != dict(values, **OF_WORDS):
+                continue
+            options_now, options_then = self.settings.with_params(**values), self.settings.with_params(**scope_values)
+            for arm in arms:
+                if arm in arms_before and ARMS[arm].options(options_now) == ARMS[arm].options(options_then):
+                    earlier[arm] = answers
+        return {} if len(earlier) == len(arms) else earlier
+
+    def check(self, scope: _Scope, weights: Mapping[str, float]) -> None:
+        """Raise where an arm with a weight found nothing for any query: a score of 0 would look like a bad setting."""
+        _, _, questions = self._answered[scope]
+        for arm, weight in weights.items():
+            if not any(
+                np.isfinite(question.retrieved.raw[:, question.retrieved.arms.index(arm)]).any()
+                for question in questions
+            ):
+                self._check_arm(arm, weight, dict(zip(scoping(), scope, strict=True)))
+
+    def _check_arm(self, arm: str, weight: float, values: Mapping[str, Any]) -> None:
+        """Raise unless the trace shows that the arm has candidates, all of which were filtered."""
+        for batch in self.batches:
+            search = batch.search.with_params(**values, **asking([arm]))
+            traced = search.trace(batch.questions, k=1, **batch.scope)
+            if traced[arm].null_count < traced.num_rows:
+                return
+        raise MemkitError(
+            f"the arm '{arm}' has the weight {weight:g} and found nothing for any of {self.queries.num_rows} queries."
+            f" Expected an arm that works, or {arm}_weight=0: as it is, the score says nothing about it."
+        )
+
+    def hits(self, depth: int, setting: Mapping[str, Any] | None = None, check: bool = True) -> pa.Table:
+        """The hits under a setting, the search's own unless given: query_id, rank, memory_id, score and alike.
+
+        Raises
+        ------
+        MemkitError
+            Unless `check` is false: where nothing was found, or nothing by an arm that has a weight.
+        """
+        full, weights, scope = self.needs(setting or {})
+        self.retrieve_for(scope, weights, depth_of(full))
+        _, _, questions = self._answered[scope]
+        answers = [bare_hits(question.under(full, weights, depth)) for question in questions]
+        tables, notes = zip(*answers, strict=True)
+        if check:
+            if not any(hits.num_rows for hits in tables):
+                n = self.queries.num_rows
+                message = f"expected hits for some of {n} queries. Got none, which is no score of 0. {notes[0]}"
+                raise MemkitError(message.strip())
+            self.check(scope, weights)
+        return pa.concat_tables(tables)
+
+    def parts(self, scope: _Scope, arms: tuple[str, ...], depth: int) -> list[PoolPart]:
+        """The candidates of some arms within a depth, one part for each index; the last answer is cached."""
+        key = (scope, arms, depth)
+        if key not in self._parts:
+            by_index: dict[int, list[int]] = {}
+            for position, batch in enumerate(self.batches):
+                by_index.setdefault(id(batch.search._index()), []).append(position)
+            # Only the last key is cached: settings with the same key come one after the other.
+            self._parts = {key: [self._part(scope, arms, depth, positions) for positions in by_index.values()]}
+        return self._parts[key]
+
+    def _part(self, scope: _Scope, arms: tuple[str, ...], depth: int, positions: Sequence[int]) -> PoolPart:
+        batches, questions = [self.batches[position] for position in positions], self._answered[scope][2]
+        place = {name: position for position, name in enumerate(self.queries["query_id"].to_pylist())}
+        number = [place[name] for batch in batches for name in batch.rows["query_id"].to_pylist()]
+        start = np.cumsum([0, *(batch.rows.num_rows for batch in batches)])
+        parts = [questions[position].retrieved.narrowed(arms, depth) for position in positions]
+        candidates = Candidates(
+            arms,
+            np.concatenate([part.query + first for part, first in zip(parts, start[:-1], strict=True)]),
+            np.concatenate([part.row for part in parts]),
+            np.concatenate([part.raw for part in parts]),
+            np.concatenate([part.rank for part in parts]),
+            depth,
+            np.concatenate([part.scale[: batch.rows.num_rows] for part, batch in zip(parts, batches, strict=True)]),
+        )
+        pooled = [questions[position].pooled(part) for position, part in zip(positions, parts, strict=True)]
+        moment, until = (np.concatenate([getattr(part, name) for part in pooled]) for name in ("moment", "until"))
+        texts, sights = ([value for part in pooled for value in getattr(part, name)] for name in ("texts", "sights"))
+        index = batches[0].search._index()
+        return PoolPart(np.array(number, np.int64), Pooled(index, candidates, texts, moment, until, sights))
+
+
+def _without_masks(question: Question) -> Question:
+    """The question without its scope's masks, which are as long as the index and as many as there are users.
+
+    Where nothing may be found the mask stays, as the note about it is made from it.
+    """
+    allowed = question.scope.allowed
+    if allowed is not None and not allowed.any():
+        return question
+    return replace(question, scope=Scope(None, None, None, None))
+
+
+def _joined(arms: tuple[str, ...], new: Candidates, earlier: Mapping[str, Candidates]) -> Candidates:
+    """The candidates of arms asked now and of arms asked earlier, merged as if all were asked at once."""
+    by_arm = {arm: earlier.get(arm, new) for arm in arms}
+    tables, scales = {}, []
+    for arm, candidates in by_arm.items():
+        column = candidates.arms.index(arm)
+        rows = np.flatnonzero(candidates.rank[:, column] > 0)
+        tables[arm] = pa.table(
+            {"query": candidates.query[rows], "row": candidates.row[rows], "score": candidates.raw[rows, column]}
+        )
+        scales.append(candidates.scale[:, column])
+    n_rows = max((int(candidates.row.max(initial=0)) for candidates in by_arm.values()), default=0) + 1
+    return merge(tables, n_rows, new.depth, np.stack(scales, axis=1))

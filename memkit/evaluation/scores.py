@@ -27,8 +27,7 @@ from memkit.base.params import Param, check_choice, check_value, hint_of
 from memkit.base.progress import bar
 from memkit.errors import ParameterError
 from memkit.evaluation.evaluation import CheckedTask
-from memkit.evaluation.metrics import OF_HITS, Judged, Labels, Metric
-from memkit.evaluation.pools import PoolPart, Pools
+from memkit.evaluation.metrics import OF_HITS, Judged, Labels, Metric, PoolPart, Pools
 from memkit.evaluation.result import fingerprint
 from memkit.schemas import Floats, Ints, Mask
 from memkit.search.alike import NOWHERE

@@ -27,8 +27,7 @@ from memkit.errors import MemkitError, ParameterError, count_of, did_you_mean
 from memkit.evaluation.evaluation import CheckedTask, Task, deepest, nullable, over_task, task_of
 from memkit.evaluation.known_items import known_item_note
 from memkit.evaluation.labels import QRELS, qrels_of, read_qrels, read_queries
-from memkit.evaluation.metrics import Metric, parse_metrics
-from memkit.evaluation.pools import Pools, idle_in_all, revision_of
+from memkit.evaluation.metrics import Metric, Pools, idle_in_all, parse_metrics, revision_of
 from memkit.evaluation.result import Result, size
 from memkit.evaluation.scores import (
     AT_FIT,

@@ -25,8 +25,7 @@ from memkit.evaluation.evaluation import (
     stages_of,
     task_of,
 )
-from memkit.evaluation.metrics import OF_HITS, Metric
-from memkit.evaluation.pools import Pools, batches_of
+from memkit.evaluation.metrics import OF_HITS, Metric, Pools, batches_of
 from memkit.evaluation.profile import Profile
 from memkit.evaluation.result import (
     BETTER,

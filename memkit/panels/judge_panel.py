@@ -26,8 +26,7 @@ from memkit.evaluation.compare import Pair
 from memkit.evaluation.evaluation import Task
 from memkit.evaluation.known_items import known_items
 from memkit.evaluation.labels import QRELS, as_arrow_table, grades_of, read_qrels, read_queries
-from memkit.evaluation.metrics import Metric
-from memkit.evaluation.pools import LabelledQueries, Pools, hits_of_both
+from memkit.evaluation.metrics import LabelledQueries, Metric, Pools, hits_of_both
 from memkit.evaluation.statistics import Contest, plateau
 from memkit.evaluation.sweep import Sweep
 from memkit.panels.dedup_panel import labels_and_file, save

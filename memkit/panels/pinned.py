@@ -25,8 +25,7 @@ import pyarrow.compute as pc
 from memkit.base.progress import heard
 from memkit.errors import MemkitError, count_of
 from memkit.evaluation.evaluation import CheckedTask, Task, known_mean
-from memkit.evaluation.metrics import parse_metrics
-from memkit.evaluation.pools import Pools
+from memkit.evaluation.metrics import Pools, parse_metrics
 from memkit.evaluation.result import BETTER, OPEN, SAME, WORSE, Verdict, verdict
 from memkit.evaluation.scores import Measure, at_query, scores_of
 from memkit.panels.page import bars

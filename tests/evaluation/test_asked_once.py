@@ -12,7 +12,7 @@ import pytest
 import memkit as mk
 from memkit.base.params import Moment
 from memkit.evaluation import labels
-from memkit.evaluation.pools import LabelledQueries, Pools, hits_of_both
+from memkit.evaluation.metrics import LabelledQueries, Pools, hits_of_both
 from memkit.panels.decay_panel import DecayPanel
 from memkit.panels.judge_panel import JudgePanel
 from memkit.panels.pinned import PinnedComparison
