@@ -14,8 +14,8 @@ from typing import Any
 import pyarrow as pa
 
 from memkit.base.params import check_corpus, describe
-from memkit.display.draw import Shown, Tabular
-from memkit.display.sheet import visible
+from memkit.display.draw import Tabular
+from memkit.display.sheet import OF_MEMORY, named_in, visible
 from memkit.schemas import MEMORIES, WORDS, column, table, tuples_of
 from memkit.tables.corpus import Corpus
 from memkit.tables.identity import known_of, matches, words_of
@@ -23,9 +23,15 @@ from memkit.text.secrets import Mask, mask
 
 
 class Diff(str):
-    """A unified diff: a string, which notebooks show in colour, with secrets masked."""
+    """A unified diff: a string, which notebooks show in colour, without secrets, also those that `memories` name."""
 
-    __slots__ = ()
+    __slots__ = ("memories",)
+    memories: pa.Table | None
+
+    def __new__(cls, text: str, memories: pa.Table | None = None) -> Diff:
+        diff = super().__new__(cls, text)
+        diff.memories = memories
+        return diff
 
     def __str__(self) -> str:
         """The diff itself; on a terminal its control characters are escaped."""
@@ -35,7 +41,9 @@ class Diff(str):
 
     def _repr_html_(self) -> str:
         lines = []
-        for line in mask(str(self)).split("\n"):
+        text = mask(self[:])
+        text = text if self.memories is None else named_in(self.memories, [text]).again(text)
+        for line in text.split("\n"):
             colour = next((colour for sign, colour in self._COLOURS if line.startswith(sign)), "")
             style = f' style="background:{colour}"' if colour else ""
             lines.append(f"<span{style}>{html.escape(visible(line))}</span>")
@@ -117,6 +125,11 @@ class Difference(Tabular):
     """
 
     table: pa.Table
+    _texts: pa.Table | None = None
+
+    @property
+    def _memories(self) -> pa.Table | None:
+        return self._texts
 
     def diff(self) -> Diff:
         """The texts as a unified diff, memory by memory; notebooks show it in colour.
@@ -128,13 +141,13 @@ class Difference(Tabular):
         """
         rows = self.table.to_pylist()
         texts = ((visible(row["memory_id"]), row["before"], row["after"], _same_text(row)) for row in rows)
-        return Diff("".join(diff_of(*text) for text in texts))
+        return Diff("".join(diff_of(*text) for text in texts), self._memories)
 
     def __len__(self) -> int:
         return int(self.table.num_rows)
 
     def _repr_html_(self) -> str:
-        shown, text = Shown(*self._sheets()), self.diff()
+        shown, text = self._shown(), self.diff()
         mask_both = Mask([text]) | shown.hide
         return mask_both.in_html(shown._repr_html_() + text._repr_html_())
 
@@ -183,7 +196,8 @@ def diff(corpus_a: Corpus, corpus_b: Corpus) -> Difference:
             row["stands_in"] = standing.get(_stripped(row["before"]))
     kept = sorted((row for row in rows if row), key=lambda row: (_ORDER.index(row["change"]), row["memory_id"]))
     revisions = {"before": corpus_a.revision, "after": corpus_b.revision}
-    return Difference(describe(pa.Table.from_pylist(kept, schema=DIFFERENCE), memkit="difference", **revisions))
+    table = describe(pa.Table.from_pylist(kept, schema=DIFFERENCE), memkit="difference", **revisions)
+    return Difference(table, pa.concat_tables([before.select(OF_MEMORY), after.select(OF_MEMORY)]))
 
 
 def _same_text(row: Mapping[str, Any]) -> dict[int, str]:

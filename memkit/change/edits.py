@@ -331,6 +331,10 @@ class Edits(Tabular):
     def __len__(self) -> int:
         return int(self.table.num_rows)
 
+    @property
+    def _memories(self) -> pa.Table | None:
+        return None if self._reading is None else self._reading.tables["memories"]
+
     def diff(self) -> Diff:
         """The changes as a unified diff, file by file; a notebook shows it in colour.
 
@@ -343,7 +347,8 @@ class Edits(Tabular):
         """
         after = sorted(self._after.items())
         notes = self._survivors()
-        return Diff("".join(diff_of(path, self._before.get(path), text, notes.get(path)) for path, text in after))
+        text = "".join(diff_of(path, self._before.get(path), text, notes.get(path)) for path, text in after)
+        return Diff(text, self._memories)
 
     def _survivors(self) -> dict[str, dict[int, str]]:
         """By file and 1-based line of a removed duplicate, which memory stays."""

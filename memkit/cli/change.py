@@ -37,10 +37,9 @@ from memkit.cli.common import (
     settings,
     show,
 )
-from memkit.display.sheet import safe
+from memkit.display.sheet import named_in, safe
 from memkit.errors import MemkitError, ParameterError
 from memkit.formats.disk.files import check_file
-from memkit.tables.secrets import named_in
 
 if TYPE_CHECKING:
     from memkit.change.edits import Edits

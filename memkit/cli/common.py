@@ -34,7 +34,6 @@ from memkit.display.draw import Shown, shown
 from memkit.display.sheet import safe, visible
 from memkit.errors import MemkitError, ParameterError, count_of
 from memkit.formats.faults import SEVERITIES, tally
-from memkit.tables.secrets import named_in
 from memkit.text.secrets import Mask
 
 if TYPE_CHECKING:
@@ -60,7 +59,7 @@ def show(
         return
     page = shown(result, rows=rows, columns=columns, hint="--json prints all")
     if memories is not None:
-        page = Shown(*page.sheets, hide=named_in(memories, page.texts()))
+        page = Shown(*page.sheets, memories=memories)
     print(page.text(out.width, out.is_terminal and not out.no_color))
 
 

@@ -21,7 +21,7 @@ from rich.cells import cell_len, set_cell_size
 
 from memkit.base.duck import interruptible, worded
 from memkit.base.params import check_value, path_of
-from memkit.display.sheet import ROWS, Cell, Sheet, is_number, sheet_of
+from memkit.display.sheet import ROWS, Cell, Sheet, is_number, named_in, sheet_of
 from memkit.display.views import ANY, Column, view_of
 from memkit.errors import ParameterError, count_of, did_you_mean, some_of
 from memkit.text.secrets import Mask, mask
@@ -343,11 +343,12 @@ class Shown:
     ----------
     sheets : tuple of Sheet
     hide : Mask
-        What hides in all of them what one of them calls a secret.
+        What hides in all of them what one of them, or one of the `memories`, calls a secret.
     """
 
-    def __init__(self, *sheets: Sheet, hide: Mask | None = None) -> None:
-        self.hide = hide or Mask()
+    def __init__(self, *sheets: Sheet, memories: pa.Table | None = None) -> None:
+        self.sheets = sheets
+        self.hide = Mask() if memories is None else named_in(memories, self.texts())
         for sheet in sheets:
             self.hide = self.hide | sheet.hide if sheet.hide else self.hide
         self.sheets = tuple(sheet.beside(self.hide) if sheet.hide else sheet for sheet in sheets)
@@ -370,14 +371,22 @@ class Shown:
 class Displayed:
     """A result that shows itself: its sheets, as HTML in a notebook, as text anywhere else."""
 
+    @property
+    def _memories(self) -> pa.Table | None:
+        """Of what the result was made, where that is known: what one of these calls a secret is not shown."""
+        return None
+
     def _sheets(self, rows: int = ROWS, show_secrets: bool = False) -> Sequence[Sheet]:
         raise NotImplementedError
 
+    def _shown(self) -> Shown:
+        return Shown(*self._sheets(), memories=self._memories)
+
     def _repr_html_(self) -> str:
-        return Shown(*self._sheets())._repr_html_()
+        return self._shown()._repr_html_()
 
     def __repr__(self) -> str:
-        return repr(Shown(*self._sheets()))
+        return repr(self._shown())
 
 
 class Tabular(Displayed):
@@ -460,7 +469,7 @@ def shown(
 ) -> Shown:
     """A result as `show` shows it; `hint` says how to see the rows that are not there."""
     if hasattr(result, "_sheets"):
-        return Shown(*result._sheets(rows, show_secrets))
+        return Shown(*result._sheets(rows, show_secrets), memories=None if show_secrets else result._memories)
     lazy = hasattr(result, "to_arrow_table") and hasattr(result, "limit")
     if lazy:
         with interruptible():

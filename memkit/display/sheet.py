@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
+from functools import reduce
 from numbers import Number
 from typing import Any
 
@@ -19,7 +20,7 @@ from memkit.base.params import describe
 from memkit.display.views import ANY, NAMED, SHOWN, Column, View, day_of, kept_of, name_of, names_in, place_of, view_of
 from memkit.errors import count_of, some_of
 from memkit.schemas import is_verbatim
-from memkit.text.secrets import Mask, mask
+from memkit.text.secrets import LEAST, OF_PASSWORD, Mask, is_mixed, mask, may_hold
 from memkit.text.snippet import SNIPPET, snippet
 
 ROWS = 20
@@ -155,7 +156,7 @@ def sheet_of(
     stored = kept_of(facts.get("shown", ""))
     first = _first(table, view, rows)
     values = first.to_pylist()
-    hide = _Words(None if show_secrets else Mask(texts_in([*values, stored, facts.get("note")])))
+    hide = _Words(None if show_secrets else _mask_of(table, [*values, stored, facts.get("note")]))
     named = [_named(row if show_secrets else _without_span(row), stored["memories"]) for row in values]
     rows_shown = [_with_counted(row, stored["counted"]) for row in named]
     chosen, hidden_columns = _chosen(table, view, rows_shown, columns is not None)
@@ -193,6 +194,12 @@ def sheet_of(
         hint=hint,
         hide=hide.mask,
     )
+
+
+def _mask_of(table: pa.Table, shown: list[Any]) -> Mask:
+    """What hides in the first rows of a table the secrets that they name, or another memory of it."""
+    hide, texts = Mask(texts_in(shown)), [*texts_in(shown)]
+    return hide | named_in(table, texts) if {"memory_id", "text"} <= {*table.column_names} else hide
 
 
 _LOW, _HIGH = 1 / 3, 2 / 3
@@ -504,3 +511,48 @@ def _tally(table: pa.Table, view: View) -> str:
     counts = pc.value_counts(pc.fill_null(table[view.tally].cast(pa.string()), view.blank)).to_pylist()
     counts.sort(key=lambda row: (-row["counts"], row["values"]))
     return some_of([f"{row['counts']:,} {row['values']}" for row in counts], 8)
+
+
+OF_MEMORY = ("title", "text", "tags", "extra")
+"""The columns of a memory that may hold a secret."""
+_RUN, _LONGEST, _AT_ONCE, _MANY = re.compile(r"[^\W_]+"), 500, 200, 2_000
+_PHRASE = f"(?i:{'|'.join(OF_PASSWORD)})"
+"""What a text with a pass phrase matches, which has no part of letters and digits."""
+
+
+def named_in(memories: pa.Table, texts: Iterable[str]) -> Mask:
+    """A mask for `texts` of the values in them that some of the memories calls a secret: one search for all of them.
+
+    >>> hide = named_in(pa.table({"text": ["Чай.", "Пароль: sova-2026"]}), ["root / sova-2026, чай"])
+    >>> hide.again("root / sova-2026, чай")
+    'root / [password hidden], чай'
+    """
+    parts = sorted({re.escape(part) for text in texts for token in text.split() for part in _mixed_parts(token)})
+    if len(parts) > _MANY:  # a long diff
+        return named_by(memories)
+    columns = [texts_of(memories[name]) for name in OF_MEMORY if name in memories.column_names]
+    looks = ["|".join(parts[start : start + _AT_ONCE]) for start in range(0, len(parts), _AT_ONCE)]
+    says = [pc.match_substring_regex(column, look) for column in columns for look in looks]
+    says.append(pc.match_substring_regex(memories["text"], _PHRASE))
+    named = reduce(pc.or_, (pc.fill_null(one, False) for one in says))  # few, for which RE2 would be made anew
+    return Mask(text for column in columns for text in column.filter(named).to_pylist() if text)
+
+
+def named_by(memories: pa.Table) -> Mask:
+    """A mask of all values that the memories call a secret."""
+    columns = [texts_of(memories[name]) for name in OF_MEMORY if name in memories.column_names]
+    return Mask(text for texts in columns for text in texts.filter(may_hold(texts)).to_pylist())
+
+
+def _mixed_parts(token: str) -> Iterator[str]:
+    """The least parts of a token, from word to word, that a secret within it could be known again by."""
+    words = [match.span() for match in _RUN.finditer(token[:_LONGEST])]
+    for last, (_, end) in enumerate(words):
+        parts = (token[start:end] for start, _ in reversed(words[: last + 1]) if end - start >= LEAST)
+        if part := next(filter(is_mixed, parts), None):
+            yield part
+
+
+def texts_of(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The texts of a column; those of a list, a line each."""
+    return pc.binary_join(column, "\n") if pa.types.is_list(column.type) else column

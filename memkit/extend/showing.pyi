@@ -17,6 +17,7 @@ from memkit.display.draw import write_page as write_page
 from memkit.display.sheet import ROWS as ROWS
 from memkit.display.sheet import Sheet as Sheet
 from memkit.display.sheet import answerability_note as answerability_note
+from memkit.display.sheet import named_in as named_in
 from memkit.display.sheet import safe as safe
 from memkit.display.sheet import sheet_of as sheet_of
 from memkit.display.sheet import visible as visible
@@ -38,5 +39,4 @@ from memkit.plot.memories import day_axis as day_axis
 from memkit.plot.memories import memory_axis as memory_axis
 from memkit.plot.memories import some_ticks as some_ticks
 from memkit.plot.memories import stack as stack
-from memkit.tables.secrets import named_in as named_in
 from memkit.text.secrets import mask as mask

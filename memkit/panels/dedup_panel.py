@@ -94,6 +94,10 @@ class DedupPanel(Panel):
         self._floors = {name: min(floor, value) for (name, value), floor in pairs}
         super().__init__({name: getattr(dedup, name) for name in self.declared} | thresholds, {}, session, dedup)
 
+    @property
+    def _memories(self) -> pa.Table:
+        return self.dedup.nodes_.rows
+
     def _texts_by_id(self) -> dict[str, str]:
         rows = self.dedup.nodes_.rows
         return dict(zip(rows["memory_id"].to_pylist(), rows["text"].to_pylist(), strict=True))

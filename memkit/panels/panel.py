@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from memkit.base.params import AsOf, Estimator, Moment, Param, as_of_time, estimator, param
 from memkit.display.draw import shown, write_page
-from memkit.display.sheet import texts_in
+from memkit.display.sheet import named_by, texts_in
 from memkit.errors import MemkitError, ParameterError, count_of, did_you_mean
 from memkit.evaluation.profile import Profile
 from memkit.panels.page import STYLE, Displayed, control
@@ -258,6 +258,8 @@ class Panel(Displayed):
     common: ClassVar[tuple[Action, ...]] = (("undo", "Undo", "z"), ("redo", "Redo", "y"), ("reset", "Reset", "0"))
     first: ClassVar[tuple[str, ...]] = ()  # parameters that are shown at once where there are many
     body_first: ClassVar[bool] = False  # whether what is below the picture comes first
+    search: Any = None  # what a panel is made of, the one or the other
+    corpus: Any = None
     profile_section: ClassVar[str] = ""  # the section of a profile; none for what no profile holds
     follows: ClassVar[bool] = False  # whether `_set_corpus` brings another state of the folder
 
@@ -579,13 +581,19 @@ class Panel(Displayed):
 
     @property
     def hide(self) -> Mask:
-        """The mask for all texts that are shown: it knows the secrets of the table and of the query."""
-        answer = self.answer
-        mask, learned = self._once("mask", answer, lambda: (Mask(self._read(answer)), set[str]()))
+        """The mask for all texts that are shown: it knows the secrets of the memories, the table and the query."""
+        answer, memories = self.answer, self._memories
+        named = Mask() if memories is None else self._once("named", memories, lambda: named_by(memories))
+        mask, learned = self._once("mask", answer, lambda: (Mask(self._read(answer)) | named, set[str]()))
         for value in {*filter(lambda value: isinstance(value, str), self.values.values())} - learned:
             mask.learn(value)
             learned.add(value)
         return mask
+
+    @property
+    def _memories(self) -> pa.Table | None:
+        corpus = self.corpus if self.search is None else self.search.corpus_
+        return None if corpus is None else corpus.memories
 
     def _read(self, answer: Any) -> Iterator[str]:
         """The texts that may be shown of an answer."""

@@ -494,6 +494,10 @@ class History(Displayed):
     def __arrow_c_stream__(self, requested_schema: object = None) -> Any:
         return self.versions.__arrow_c_stream__(requested_schema)
 
+    @property
+    def _memories(self) -> pa.Table:
+        return self.versions
+
     def _sheets(self, rows: int = ROWS, show_secrets: bool = False) -> tuple[Sheet, ...]:
         newest = self.commits.take(pa.array(np.arange(len(self.commits))[::-1], pa.int64()))
         last = self.versions.sort_by([("valid_from", "descending"), ("memory_id", "ascending")])

@@ -32,7 +32,7 @@ from memkit.change.pages import note_hits, usual_folder
 from memkit.change.store import store
 from memkit.change.users import check_user
 from memkit.change.workspace import Live
-from memkit.display.sheet import answerability_note
+from memkit.display.sheet import answerability_note, named_in
 from memkit.errors import MemkitError, ParameterError, PolicyRefusal, refused
 from memkit.formats.disk.files import is_hidden
 from memkit.formats.disk.lock import CALLS, STATE, check_calls
@@ -520,6 +520,8 @@ class Tools:
         """What to say of the hits of a search, which is logged."""
         shown = {hit["chunk_id"]: hit["memory_id"] for hit in hits}
         note = (table.schema.metadata or {}).get(b"note", b"").decode()
+        if self.calls.is_on:
+            query = named_in(self.live.corpus().memories, [query]).again(query)
         notes = (answerability_note(table), note, self.calls.log_search(query, user_id, {"k": k}, shown))
         return without_surrogates(" ".join(filter(None, notes)))
 

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import reduce
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from memkit.display.sheet import OF_MEMORY, texts_of
 from memkit.formats.faults import ADVICE, SEVERITIES
 from memkit.schemas import PROBLEMS, is_verbatim
-from memkit.text.secrets import LEAST, OF_PASSWORD, SECRETS, Finding, Mask, Secret, is_mixed, kinds_in
+from memkit.text.secrets import SECRETS, Finding, Mask, Secret, kinds_in
 
-_SEARCHED_FIELDS = ("title", "text", "tags", "extra")
 _WHERE = ("memory_id", "path", "kind", "line_start")
-_RUN, _LONGEST, _AT_ONCE, _MANY = re.compile(r"[^\W_]+"), 500, 200, 2_000
-_PHRASE = f"(?i:{'|'.join(OF_PASSWORD)})"
-"""What a text with a pass phrase matches, which has no part of letters and digits."""
 _MEANING = {secret.name: secret.meaning for secret in reversed(SECRETS)}
 
 
@@ -31,8 +25,8 @@ def secrets_in(memories: pa.Table) -> tuple[pa.Table, Mask]:
     >>> print(problems["message"][0].as_py().partition("Got ")[2])
     a password that is named as one, 9 characters. Remove it from the file, and revoke it.
     """
-    names, hide = [name for name in (*_WHERE, *_SEARCHED_FIELDS) if name in memories.column_names], Mask()
-    kinds = {name: kinds_in(_texts_of(memories[name])) for name in _SEARCHED_FIELDS if name in names}
+    names, hide = [name for name in (*_WHERE, *OF_MEMORY) if name in memories.column_names], Mask()
+    kinds = {name: kinds_in(texts_of(memories[name])) for name in OF_MEMORY if name in names}
     some = sorted({row for of_rows in kinds.values() for row in of_rows})
     mask = np.zeros(len(memories), bool)
     mask[some] = True
@@ -43,38 +37,6 @@ def secrets_in(memories: pa.Table) -> tuple[pa.Table, Mask]:
         for problem in _problems(row, {name: of_rows[number] for name, of_rows in kinds.items()}, hide)
     ]
     return pa.Table.from_pylist(found, schema=PROBLEMS), hide
-
-
-def named_in(memories: pa.Table, texts: Iterable[str]) -> Mask:
-    """A mask for `texts` of the values in them that some of the memories calls a secret: one search for all of them.
-
-    >>> hide = named_in(pa.table({"text": ["Чай.", "Пароль: sova-2026"]}), ["root / sova-2026, чай"])
-    >>> hide.again("root / sova-2026, чай")
-    'root / [password hidden], чай'
-    """
-    parts = sorted({re.escape(part) for text in texts for token in text.split() for part in _mixed_parts(token)})
-    if len(parts) > _MANY:  # a long diff
-        return secrets_in(memories)[1]
-    looks = ["|".join(parts[start : start + _AT_ONCE]) for start in range(0, len(parts), _AT_ONCE)]
-    columns = [_texts_of(memories[name]) for name in _SEARCHED_FIELDS if name in memories.column_names]
-    says = [pc.match_substring_regex(column, look) for column in columns for look in looks]
-    says.append(pc.match_substring_regex(memories["text"], _PHRASE))
-    named = reduce(pc.or_, (pc.fill_null(one, False) for one in says))  # few, for which RE2 would be made anew
-    return Mask(text for column in columns for text in column.filter(named).to_pylist() if text)
-
-
-def _mixed_parts(token: str) -> Iterator[str]:
-    """The least parts of a token, from word to word, that a secret within it could be known again by."""
-    words = [match.span() for match in _RUN.finditer(token[:_LONGEST])]
-    for last, (_, end) in enumerate(words):
-        parts = (token[start:end] for start, _ in reversed(words[: last + 1]) if end - start >= LEAST)
-        if part := next(filter(is_mixed, parts), None):
-            yield part
-
-
-def _texts_of(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The texts of a column; those of a list, a line each."""
-    return pc.binary_join(column, "\n") if pa.types.is_list(column.type) else column
 
 
 def _problems(row: dict[str, Any], kinds: Mapping[str, Sequence[Secret]], hide: Mask) -> Iterator[dict[str, Any]]:

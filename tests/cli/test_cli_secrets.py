@@ -16,7 +16,7 @@ from memkit.change.diff import Diff
 from memkit.display.draw import shown
 from memkit.errors import PolicyRefusal, QueryError
 from memkit.panels.panel import Panel
-from memkit.serve.tools import Calls
+from memkit.serve.tools import Calls, Tools
 from memkit.tables.samples import write_files
 from memkit.tables.secrets import secrets_in
 from memkit.text.secrets import SECRETS
@@ -291,3 +291,28 @@ def test_no_error_shows_a_token_given_as_an_id(tmp_path: Path) -> None:
         with pytest.raises(mk.MemkitError) as caught:
             call()
         assert token not in str(caught.value) + repr(caught.value), caught.value
+
+
+@pytest.mark.outside
+def test_results_in_python_hide_what_another_memory_calls_a_secret(tmp_path: Path) -> None:
+    """The one that names it is not among the rows shown, of which there are twenty."""
+    value = "sova-2026-Kedr"
+    page = "---\ncreated: 2026-07-{0}\n---\n# Выкатка {0}\n\nПо строке {1} на сервер {0}.\n\n- [ ] сменить {1} на {0}\n"
+    files = {f"wiki/a{n}.md": page.format(n, value) for n in range(10, 31)}
+    files |= {"wiki/a11b.md": files["wiki/a11.md"], "wiki/z.md": f"---\ncreated: 2026-01-01\n---\nПароль: {value}\n"}
+    states = [("2026-07-01", files), ("2026-07-30", {"wiki/a12.md": page.format(12, value).replace("сервер", "узел")})]
+    root = mk.testing.write_commits(tmp_path, states)
+    corpus, former = mk.read(root), mk.read(root, rev="HEAD~1")
+    dedup = mk.Deduplicator().fit(corpus)
+    plan = mk.plan(corpus, dedup)
+    results = [mk.digest(corpus, since="2026-07-01", until="2026-07-31"), mk.history(root), plan, plan.diff()]
+    results += [mk.diff(former, corpus)]
+    pages = [result._repr_html_() for result in results]
+    pages += [panel.html for panel in (mk.panels.dedup(dedup), mk.panels.policy(corpus, "decay"))]
+    pages += [repr(result) for result in results if not isinstance(result, str)]
+    pages += [repr(shown(corpus.memories)), shown(dedup.transform(corpus))._repr_html_()]
+    assert [page for page in pages if value in page] == []
+    assert sum("[password hidden]" in page for page in pages) >= len(results)
+    tools = Tools(root, {"encoder": None})
+    tools.memory_search(f"что за {value}?")
+    assert value not in (root / ".memkit/calls.jsonl").read_text("utf-8")

@@ -28,6 +28,7 @@ from memkit.extend.showing import (
     as_html,
     bar,
     check_corpus,
+    named_in,
     rows_of,
     safe,
     sheet_of,
@@ -247,6 +248,7 @@ def digest(
         step.update()
         held = [span.changes[name] for name in _HELD]
         hide = Mask(text for texts in held for text in texts.filter(may_hold(texts)).to_pylist())
+        hide |= named_in(corpus.memories, (text for texts in held for text in texts.to_pylist() if text))
         span = replace(span, changes=_shown(span.changes, hide))
         sentences = new_sentences(span.changes)
         notes = [note for note in (*span.notes, never_listed(span.after.memories)) if note]
