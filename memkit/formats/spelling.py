@@ -107,7 +107,7 @@ def bool_of(value: object) -> bool | None:
     return {"true": True, "yes": True, "false": False, "no": False}.get(str(value).lower())
 
 
-_NO_DATE = ("0", "-1", "never", "none", "n/a", "unknown", "tbd", "никогда", "нет", "неизвестно")
+_NO_DATE = ("0", "-1", "never", "none", "n/a", "unknown", "tbd", "никогда", "да", "нет", "неизвестно")
 
 
 def states_date(value: object) -> bool:
@@ -265,7 +265,7 @@ def _names(*names: str) -> tuple[str, ...]:
 TITLES = _names("title name заголовок название наименование имя")
 CREATED = _names(
     "createdat created datecreated date createdtime createdon createddate creationdate ctime",
-    "создано дата датасоздания времясоздания создан создана датазаписи записано",
+    "создано дата датасоздания времясоздания создан создана датазаписи",
 )
 UPDATED = _names(
     "updatedat updated modified datemodified lastmodified lastmodifiedat lastmod lastupdated synthesizeddate timestamp",
@@ -278,13 +278,27 @@ VERIFIED = _names(
     "проверено датапроверки последняяпроверка",
 )
 STALE = _names("staleafter staleat reviewby проверитьдо пересмотретьдо")
-ENDS = _names(
-    "expiresat expires expirationdate expirydate expireson expiretime expiry expiration",  # pages, stores, mem0, Vertex
-    "validuntil validtill validto validthrough",  # MIF's field temporal, graphs with two times, schema.org
-    "действуетдо действительнодо годендо истекает срокдействия срокгодности",  # people's own notes
-    "invalidat expiredat",  # Graphiti and Zep: when it stopped being true; when the graph learnt it, so it counts last
-)
-"""What the end of a memory is called, by plain name.
+ENDS = {
+    "expiresat": "a bundle of pages and most stores",
+    "expires": "a bundle of pages",
+    "expirationdate": "mem0",
+    "expirydate": "people's own notes",
+    "expireson": "people's own notes",
+    "expiretime": "the memory bank of Vertex AI",
+    "expiry": "people's own notes",
+    "expiration": "people's own notes",
+    "validuntil": "MIF, within its field temporal",
+    "validtill": "people's own notes",
+    "validto": "sage-wiki and other graphs with two times",
+    "validthrough": "schema.org",
+    "действуетдо": "people's own notes",
+    "действительнодо": "people's own notes",
+    "годендо": "people's own notes",
+    "истекает": "people's own notes",
+    "invalidat": "Graphiti and Zep: when the fact stopped being true",
+    "expiredat": "Graphiti and Zep: when the graph learnt it, so it counts last",
+}
+"""What the end of a memory is called, by plain name, and by whom.
 
 What only should be done or checked by then is none: ``deadline``, ``due``, ``review_by``, ``end_date``, «срок».
 """
@@ -307,8 +321,8 @@ USERS = ("userid",)
 DESCRIPTIONS = _names("description desc summary abstract описание краткоеописание аннотация кратко")
 ALIASES = _names("aliases alias псевдонимы псевдоним алиасы синонимы другиеназвания")
 TAGS = _names("tags tag keywords labels categories теги метки ключевыеслова тег тэги тэг метка категории рубрики")
-TYPES = _names("type category kind тип вид категория")
-STATUS = _names("status state статус состояние")
+TYPES = _names("type category kind тип категория")
+STATUS = ("status", "state", "статус")
 _OTHER_STATUS_WORDS = {
     "superseded": "replaced заменено заменен заменена",
     "deprecated": "obsolete outdated retired устарело устарел устарела устаревшее устаревший устаревшая"
@@ -323,7 +337,7 @@ STATUS_WORDS = {word: status for status, words in _OTHER_STATUS_WORDS.items() fo
 STATUS_FLAGS = ("deprecated", "archived", "draft")
 """Those that are a field of their own, which is true."""
 SUPERSEDED_BY = ("supersededby", "replacedby", "successor", "замененона", "замененна", "замененана")
-SUPERSEDES = ("supersedes", "replaces", "заменяет")
+SUPERSEDES = ("supersedes", "replaces")
 IDS_OF_PAGES = ("permalink", "slug")
 IDS = ("id", "uuid", "memoryid")
 OWNERS = ("userid", "user", "owner", "пользователь", "владелец")
@@ -331,8 +345,6 @@ IMPORTANCE = ("importance", "importancescore", "важность", "значим
 CONFIDENCE = ("confidence", "confidencescore", "уверенность", "достоверность")
 MEASURES = {"importance": IMPORTANCE, "confidence": CONFIDENCE, "access_count": ("accesscount", "обращений")}
 """The columns for how much a memory counts, how sure it is and how often it was used, and what these are called."""
-PRIORITY = ("priority", "приоритет")
-"""Names of an importance in words; its numbers begin with the highest or with the lowest, so that they say none."""
 _IMPORTANCE_OF = IMPORTANCE_WORDS | {
     **dict.fromkeys(("высокая", "высокий", "высокое", "критическая", "критический", "critical"), "high"),
     **dict.fromkeys(("обычная", "обычный", "средняя", "средний", "среднее"), "normal"),
@@ -454,8 +466,7 @@ def measures_in(places: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         return dict.fromkeys(MEASURES)
     top = next((top for place in places for beside, top in SCALES if beside <= place.keys()), 1.0)
     readers = {"importance": lambda value: importance_of(value, top), "confidence": ratio_of, "access_count": _count_of}
-    measures = {column: first_of(places, names, readers[column]) for column, names in MEASURES.items()}
-    return measures | {"importance": measures["importance"] or first_of(places, PRIORITY, _important)}
+    return {column: first_of(places, names, readers[column]) for column, names in MEASURES.items()}
 
 
 def importance_of(value: object, highest: float = 1.0) -> str | None:
@@ -466,15 +477,10 @@ def importance_of(value: object, highest: float = 1.0) -> str | None:
     """
     number = number_of(value)
     if number is None:
-        return _important(value)
+        return _IMPORTANCE_OF.get(value.strip().casefold()) if isinstance(value, str) else None
     if not 0 <= number <= highest:
         return None
     return IMPORTANCES[::-1][min(int(len(IMPORTANCES) * number / highest), len(IMPORTANCES) - 1)]
-
-
-def _important(value: object) -> str | None:
-    """The importance that a word says."""
-    return _IMPORTANCE_OF.get(value.strip().casefold()) if isinstance(value, str) else None
 
 
 def ratio_of(value: object) -> float | None:
@@ -517,7 +523,7 @@ def unread_measures(fields: Mapping[str, Any]) -> Iterator[tuple[str, object, Ru
 
 UNREAD_HEAD = Rule("unread_head", "any", "", "front matter between '---' lines")
 HEAD_NAMES = frozenset(
-    {*TITLES, *CREATED, *UPDATED, *TAGS, *ALIASES, *IDS_OF_PAGES, "status", "author"} - {"name"}
+    {*TITLES, *CREATED, *UPDATED, *TAGS, *ALIASES, *IDS_OF_PAGES, "status", "author"} - {"name", "имя"}
     | {"тема", "статус", "автор"}
 )
 """What the lines at the top of a page are named that are its head in other clothes."""

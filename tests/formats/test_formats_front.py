@@ -135,7 +135,7 @@ def test_what_says_that_there_is_no_date_and_what_names_another_thing_is_no_prob
     front = "\n".join([
         "created:", "updated: ''", "date: []", "modified: ' - '", "expires: never", "stale_after: Никогда",
         "verified: true", "reviewed: Anna", "last_verified: no", "generated: model-1.2.3 in a hurry", "timestamp: n/a",
-        "metadata: {updated: null}", "date_of_birth: вчера", "due: 11/23/2025", "review: 11/23/2025",
+        "проверено: да", "metadata: {updated: null}", "date_of_birth: вчера", "due: 11/23/2025", "review: 11/23/2025",
     ])  # fmt: skip
     assert unread_in(tmp_path, front) == {}
     read_days = "created: 2 января 2026\nupdated: '[[2026-01-02]]'\nverified: [2026-01-02]\nexpires: 2026-01-02T10:00Z"

@@ -60,7 +60,7 @@ _LEAST_LISTED = {"index": 1, "long_term": 3, "page": 5}
 """How many lines a page needs that open with a link, to be a contents page, by what it would be otherwise."""
 GENERATED = "generated"
 """The field of a bundle that says how and when a program last wrote the page."""
-_OFTEN_NONE = ("verified", "reviewed")
+_OFTEN_NONE = ("verified", "reviewed", "проверено")
 """Fields that also say whether, or by whom."""
 _LIKE_DAY = re.compile(r"\d[./-]\d{1,2}[./-]\d")
 LOOSE = "loose_front_matter"
