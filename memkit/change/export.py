@@ -33,7 +33,7 @@ from memkit.errors import ChangeRefusedError, FormatError, ParameterError, refus
 from memkit.formats import spelling
 from memkit.formats.facts import COUNTED, PREFIXES, TYPES, format_fact
 from memkit.formats.format import MARKDOWN
-from memkit.formats.notes.format import MAX_KEYWORD, MAX_KEYWORDS, MAX_SUBJECT, check_fields, format_note
+from memkit.formats.notes import MAX_KEYWORD, MAX_KEYWORDS, MAX_SUBJECT, check_fields, format_note
 from memkit.formats.reader import Options, read, read_with
 from memkit.formats.registry import FORMATS
 from memkit.formats.rows import Row, first_words, slug_of

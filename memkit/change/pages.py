@@ -36,7 +36,7 @@ from memkit.formats.fields import words_given
 from memkit.formats.format import MARKDOWN
 from memkit.formats.linked.links import DEFINED, links_in, without_code
 from memkit.formats.linked.relations import MEM, folded, without_ending
-from memkit.formats.notes.format import check_body, check_fields, format_note, parse_note
+from memkit.formats.notes import check_body, check_fields, format_note, parse_note
 from memkit.formats.rows import Tables
 from memkit.formats.spelling import SUPERSEDED_BY, SUPERSEDES, plain
 from memkit.formats.syntax import front_matter

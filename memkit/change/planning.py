@@ -46,7 +46,7 @@ from memkit.policy.index_standard import IndexCheck, SplitPlan
 from memkit.schemas import tuples_of, with_column
 from memkit.tables.corpus import Corpus, home, open_lake
 from memkit.tables.statement import Annotator
-from memkit.text.headings import says_something
+from memkit.text.sentences import says_something
 
 _MIN_QUOTE = 12
 """Characters from which a query counts as a quote of a text: no fact is shorter."""

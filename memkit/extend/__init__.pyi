@@ -23,7 +23,7 @@ from memkit.formats.facts import parse_fact as parse_fact
 from memkit.formats.format import Format as Format
 from memkit.formats.format import Owner as Owner
 from memkit.formats.format import Prompt as Prompt
-from memkit.formats.records.adapters import Adapter as Adapter
+from memkit.formats.records.kinds import Adapter as Adapter
 from memkit.formats.registry import known_formats as known_formats
 from memkit.formats.rules import Check as Check
 from memkit.index.encode import as_encoder as as_encoder

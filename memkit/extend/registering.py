@@ -12,7 +12,7 @@ from memkit.change.draft import STORES, Operations
 from memkit.context import forget_prompt, register_prompt
 from memkit.errors import ParameterError
 from memkit.formats.format import Format, Prompt
-from memkit.formats.records.adapters import Adapter, forget_adapter, register_adapter
+from memkit.formats.records.kinds import Adapter, forget_adapter, register_adapter
 from memkit.formats.registry import forget_format, register_format
 from memkit.formats.rules import CHECKS, Check
 from memkit.index.encode import forget_encoder, register_encoder

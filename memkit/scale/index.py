@@ -31,8 +31,7 @@ from memkit.index.encode import as_encoder
 from memkit.index.encoders.base import as_texts
 from memkit.index.postings import Postings
 from memkit.index.turns import AUTO
-from memkit.scale.buckets import Buckets
-from memkit.scale.statistics import VECTOR, Statistics, counts_of, key_of, vectors_of
+from memkit.scale.buckets import VECTOR, Buckets, Statistics, counts_of, key_of, vectors_of
 from memkit.schemas import TABLES, Ints
 from memkit.search.ask import Ask
 from memkit.search.fitted.across import Vocabulary

@@ -15,7 +15,7 @@ from memkit.index.ann import cosines
 from memkit.schemas import Floats, Ints, Mask
 from memkit.search.fitted.chunks import take_rows
 from memkit.tables.owners import Owners
-from memkit.text.headings import without_moment
+from memkit.text.sentences import without_moment
 
 if TYPE_CHECKING:
     from memkit.text.conflicts import Conflicts

@@ -27,7 +27,7 @@ from memkit.base.hashes import digest
 from memkit.errors import MemkitError
 from memkit.formats.disk.files import IGNORE_FILE, Stat
 from memkit.formats.reader import COARSE_NS, Options, Reading, is_as_it_was, listed, unsettled
-from memkit.formats.records.adapters import registered_adapters
+from memkit.formats.records.kinds import registered_adapters
 from memkit.formats.registry import NAMES
 from memkit.tables.commit import current
 from memkit.tables.lake import Writers, keep, load

@@ -29,8 +29,7 @@ from memkit.documents import cite
 from memkit.errors import ParameterError
 from memkit.schemas import CHUNKS, IN_JSON, PARTS, kinds_where, with_column
 from memkit.text.count import CHARS_PER_TOKEN, Counter, checked_counter, counter_param
-from memkit.text.headings import says_something
-from memkit.text.sentences import borders
+from memkit.text.sentences import borders, says_something
 
 _SOURCE = cite("workspace", "chunks")
 PROSE_DOC = "Chunk size for one long line, such as a paragraph of prose; it acts only above chunk_tokens."

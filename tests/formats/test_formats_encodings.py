@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import memkit as mk
-from memkit.formats.disk.encodings import LEAST_BYTES, encoding_of, guess_of
+from memkit.formats.disk.source import LEAST_BYTES, encoding_of, guess_of
 from memkit.tables.samples import write_files
 from tests.test_growth import assert_grows_linearly
 

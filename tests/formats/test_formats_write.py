@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import memkit as mk
 from memkit.errors import ChangeRefusedError, FormatError
 from memkit.formats.index_tree.index import format_branch, format_root
-from memkit.formats.notes.format import format_note, parse_note
+from memkit.formats.notes import format_note, parse_note
 from memkit.formats.records.write import checked_record, with_records
 from memkit.formats.syntax import front_matter
 from memkit.formats.syntax.places import Head, Yaml, block, pretty, scalar, spliced

@@ -18,7 +18,7 @@ import memkit as mk
 from memkit.cli.app import app, app_for
 from memkit.extend import showing as kit
 from memkit.formats import reader, registry
-from memkit.formats.records.adapters import ADAPTERS, CURRENT, Adapter, forget_adapter, registered_adapters
+from memkit.formats.records.kinds import ADAPTERS, CURRENT, Adapter, forget_adapter, registered_adapters
 from memkit.formats.rules import RULES
 from memkit.policy.base import POLICIES, policy_class
 from memkit.schemas import KINDS

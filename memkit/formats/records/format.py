@@ -12,8 +12,17 @@ from memkit.formats.disk.source import Source
 from memkit.formats.faults import Rule
 from memkit.formats.fields import TIME
 from memkit.formats.format import File, Format, Owner
-from memkit.formats.records.adapters import CURRENT, adapt, major_of, shape_of
-from memkit.formats.records.kinds import RECORD_KINDS, RULES, Record, RecordKind, check
+from memkit.formats.records.kinds import (
+    CURRENT,
+    RECORD_KINDS,
+    RULES,
+    Record,
+    RecordKind,
+    adapt,
+    check,
+    major_of,
+    shape_of,
+)
 from memkit.formats.records.unknown import (
     MAX_BYTES,
     Prose,

@@ -12,9 +12,8 @@ import yaml
 
 from memkit.errors import ChangeRefusedError, FormatError, ParameterError, VersionError
 from memkit.formats.fields import Fields, check_text
-from memkit.formats.records.adapters import ADAPTERS, CURRENT, major_of
 from memkit.formats.records.format import WRAPPERS, kind_of
-from memkit.formats.records.kinds import RECORD_KINDS, WITHIN
+from memkit.formats.records.kinds import ADAPTERS, CURRENT, RECORD_KINDS, WITHIN, major_of
 from memkit.formats.syntax import yaml as reader
 from memkit.formats.syntax.json import LINES, StructureError, load_json
 from memkit.formats.syntax.places import Json, Splice, block, flow, items, line_end, pretty, refuse_anchors, spliced

@@ -22,8 +22,8 @@ from memkit.schemas import Ints, Mask, with_column
 from memkit.tables.owners import Owners, Scopes, numbered
 from memkit.text.chunk import without_text
 from memkit.text.conflicts import Conflicts
-from memkit.text.headings import without_moment
 from memkit.text.one_word import Synonyms
+from memkit.text.sentences import without_moment
 
 KINDS = ("substring", "lexical", "semantic")
 FLAGS = ("number_conflict", "date_conflict", "negation_conflict", "value_conflict")

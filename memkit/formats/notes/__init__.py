@@ -1,1 +1,0 @@
-"""Notes with front matter: one a file, or a log of them."""
