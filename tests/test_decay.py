@@ -53,7 +53,7 @@ def test_exactly_half_is_left_at_decay_days_and_e_folding_leaves_less(form: str)
     assert factors([45], decay_days=45.0) == pytest.approx([0.36787944117144233])
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(
     st.lists(st.floats(0, 700_000), min_size=1, max_size=20).map(sorted),
     st.sampled_from(FORMS),

@@ -78,11 +78,6 @@ def seconds(work: Work, subject: object) -> float:
         gc.enable()
 
 
-def least_seconds(work: Work, subject: object, runs: int) -> float:
-    """The least of the processor times of so many runs."""
-    return min(seconds(work, subject) for _ in range(runs))
-
-
 def assert_grows_linearly(
     work: Work, make: Callable[[int], Any], most: int = MOST_UNITS, least: int = 500, times: int = TIMES
 ) -> None:
@@ -95,15 +90,17 @@ def assert_grows_linearly(
         count = min(math.ceil(count * min(max(1.5, 1.1 * LEAST_SECONDS / early), 8)), most)
     greatest = GREATEST_RATIO ** math.log2(times)
     measured = []
-    for tries in range(TRIES):
-        late = least_seconds(work, make(times * count), 1 + tries)
+    for _ in range(TRIES):
+        large = make(times * count)
+        late = min(seconds(work, large) for _ in range(1 + len(measured)))
         if late <= greatest * early:
             return
         measured.append(f"{times} times {count} units take {late / early:.1f} times as long")
-        # A busy machine makes single runs slow, also of the smaller, and a cache may end just there: only what is slow
-        # at larger sizes too, in the best of several runs, counts.
+        # A busy machine makes single runs slow, and a long one more surely than a short one; a cache may end just
+        # there. Only what is slow at larger sizes too counts, beside as many runs of the smaller in a row.
         count *= 2
-        early = least_seconds(work, make(count), 5)
+        small = make(count)
+        early = sum(seconds(work, small) for _ in range(times)) / times
     pytest.fail("\n".join(measured))
 
 

@@ -404,7 +404,7 @@ def test_a_lake_is_cleared_of_its_own_folder_alone(tmp_path: Path, facts: FactSt
 def test_two_processes_lose_no_fact_give_no_id_twice_and_keep_what_one_would(script: Any) -> None:
     """Memory v2, limits: as many as six facts a user, so that some are refused and others evicted; a third reads."""
     check = script("audit/two_writers.py").check
-    assert check(saves=30, users=2, seed=0, limit=6, in_order=True, encoder="") == []
+    assert check(saves=15, users=2, seed=0, limit=4, in_order=True, encoder="") == []
 
 
 # --- notes -------------------------------------------------------------------------------------------------------

@@ -465,7 +465,7 @@ COLUMNS = {
 }
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(puts=PUTS)
 def test_whatever_is_put_is_read_with_the_same_values_and_no_problem_that_was_not_said(
     puts: list[tuple[list[dict[str, Any]], str | None]], tmp_path_factory: pytest.TempPathFactory

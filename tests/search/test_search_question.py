@@ -61,7 +61,7 @@ def search(corpus: Any) -> Retriever:
     return Retriever(encoder="hash", index=Index(chunk_tokens=8, overlap_tokens=0), pool=20).fit(corpus)
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(values=SETTINGS, k=st.integers(1, 12), where=st.sampled_from([None, "user_id = 'u1'"]))
 def test_any_setting_over_one_asking_is_what_its_own_search_gives(
     search: Retriever, values: dict[str, Any], k: int, where: str | None

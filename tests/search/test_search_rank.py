@@ -203,7 +203,7 @@ def test_the_pool_bounds_what_is_ranked_whatever_k_is(retriever_over: Any) -> No
 scores = st.dictionaries(st.integers(0, 3), st.sampled_from([0.0, 0.1, 0.5, 0.50000001, 2.0]), max_size=4)
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(
     bm25=scores,
     vector=scores,

@@ -63,7 +63,7 @@ def aged(rows: Rows, **declared: Any) -> tuple[Floats, Floats]:
     return columns["age_days"], columns["decay"]
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(
     st.lists(memories, min_size=1, max_size=6),
     st.sampled_from(FORMS),
