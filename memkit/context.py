@@ -38,7 +38,7 @@ from memkit.formats.format import PROMPTS, Prompt
 from memkit.schemas import kinds_where, result_schema
 from memkit.tables.age import expired_sql
 from memkit.text.secrets import mask
-from memkit.text.snippet import plain_line, window
+from memkit.text.sentences import plain_line, window
 
 if TYPE_CHECKING:
     from memkit.plot import Picture

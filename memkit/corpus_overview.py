@@ -19,9 +19,9 @@ import pyarrow.compute as pc
 from memkit.base.duck import rows_of
 from memkit.base.fences import fences
 from memkit.base.hashes import place
+from memkit.base.parallel import bar
 from memkit.base.params import AsOf, Moment, check_corpus, check_value, describe
 from memkit.base.plugins import OVERVIEWS
-from memkit.base.progress import bar
 from memkit.display.draw import Shown, Tabular, as_html, write_page
 from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.errors import count_of

@@ -39,7 +39,7 @@ from memkit.policy.base import VERDICT, Policy, needed
 from memkit.tables.samples import write_files
 from memkit.text.analyse import Analyser, analyse_sql, load_fts
 from memkit.text.secrets import mask
-from memkit.text.snippet import snippet
+from memkit.text.sentences import snippet
 
 pytestmark = pytest.mark.growth
 

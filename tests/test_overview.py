@@ -13,7 +13,7 @@ import pytest
 
 import memkit as mk
 from memkit import corpus_overview
-from memkit.base.progress import heard
+from memkit.base.parallel import heard
 from memkit.cli.app import app
 from memkit.corpus_overview import Overview
 from memkit.errors import ParameterError

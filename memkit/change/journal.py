@@ -6,7 +6,7 @@ renamed; then the record becomes ``.done`` and keeps the old contents for undo. 
 settles an interrupted change: a ``.new`` is rolled back, a ``.todo`` is finished. Each step can be repeated safely.
 
 A folder may come from anybody, so a record is followed only if this user's key signed its name (`formats/disk/
-signed.py`), if every field is valid (`to_record`), and only within the limits of `Disk`. Records of others are set
+lock.py`), if every field is valid (`to_record`), and only within the limits of `Disk`. Records of others are set
 aside; `recover(trust=True)` follows those too, within the last two limits.
 """
 
@@ -29,8 +29,7 @@ from memkit.base.checked import Kinds, json_object, with_fields
 from memkit.change.disk import Disk, check_path, staged_name
 from memkit.display.sheet import visible
 from memkit.errors import ChangeRefusedError, FormatError, MemkitError, StaleSourceError, refused, some_of
-from memkit.formats.disk.lock import ASIDE, JOURNAL, PATIENCE
-from memkit.formats.disk.signed import DONE, NEW, TODO, Signer, made_key, parsed
+from memkit.formats.disk.lock import ASIDE, DONE, JOURNAL, NEW, PATIENCE, TODO, Signer, made_key, parsed
 from memkit.formats.disk.source import utf8
 
 _HASH = re.compile(r"[0-9a-f]{64}")

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from memkit.base.fences import fences, headings, is_mark
+from memkit.base.parallel import heard
 from memkit.base.params import AsOf, Zone, as_of_time, check_value, current_names, path_of, zone_name, zone_of
-from memkit.base.progress import heard
 from memkit.change.disk import folder_of
 from memkit.change.draft import Draft, Operations, checked, missing
 from memkit.change.edits import Edits

@@ -114,7 +114,7 @@ def main() -> None:
 
 def _run() -> int:
     from memkit.base.duck import interruptible
-    from memkit.base.progress import speak
+    from memkit.base.parallel import speak
     from memkit.cli.app import app_for
 
     speak()

@@ -25,7 +25,7 @@ from memkit.display.sheet import ROWS, Cell, Sheet, is_number, named_in, sheet_o
 from memkit.display.views import ANY, Column, view_of
 from memkit.errors import ParameterError, count_of, did_you_mean, some_of
 from memkit.text.secrets import Mask, mask
-from memkit.text.snippet import marked
+from memkit.text.sentences import marked
 
 if TYPE_CHECKING:
     import pandas as pd

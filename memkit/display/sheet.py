@@ -21,7 +21,7 @@ from memkit.display.views import ANY, NAMED, SHOWN, Column, View, day_of, kept_o
 from memkit.errors import count_of, some_of
 from memkit.schemas import is_verbatim
 from memkit.text.secrets import LEAST, OF_PASSWORD, Mask, is_mixed, mask, may_hold
-from memkit.text.snippet import SNIPPET, snippet
+from memkit.text.sentences import SNIPPET, snippet
 
 ROWS = 20
 _READ, _LEAD, _LONG_LEAD = 4000, SNIPPET, 600

@@ -14,8 +14,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memkit.base.parallel import bar
 from memkit.base.params import AsOf, Moment, check_choice, describe
-from memkit.base.progress import bar
 from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.display.views import IN_WORDS, names_in
 from memkit.errors import count_of

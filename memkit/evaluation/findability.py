@@ -14,8 +14,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memkit.base.parallel import bar
 from memkit.base.params import Moment, check_fitted, check_value
-from memkit.base.progress import bar
 from memkit.errors import ParameterError
 from memkit.evaluation.evaluation import CheckedTask, Task, dispositions_of
 from memkit.evaluation.known_items import COLUMNS, FIELDS, askable, labels_of, query_for, says_something

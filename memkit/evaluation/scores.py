@@ -22,9 +22,8 @@ from numpy.typing import NDArray
 
 from memkit import __version__
 from memkit.base.hashes import checksum
-from memkit.base.parallel import is_configured, results
+from memkit.base.parallel import bar, is_configured, results
 from memkit.base.params import Param, check_choice, check_value, hint_of
-from memkit.base.progress import bar
 from memkit.errors import ParameterError
 from memkit.evaluation.evaluation import CheckedTask
 from memkit.evaluation.metrics import OF_HITS, Judged, Labels, Metric, PoolPart, Pools

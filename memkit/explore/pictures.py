@@ -27,7 +27,7 @@ from memkit.extend.showing import (
     stack,
 )
 from memkit.extend.writing import check_choice
-from memkit.text.snippet import plain_line
+from memkit.text.sentences import plain_line
 
 if TYPE_CHECKING:
     from memkit import Corpus

@@ -38,4 +38,4 @@ from memkit.search.step import Step as Step
 from memkit.tables.corpus import files_of as files_of
 from memkit.text.analyse import analyse as analyse
 from memkit.text.chunk import Chunker as Chunker
-from memkit.text.snippet import snippet as snippet
+from memkit.text.sentences import snippet as snippet

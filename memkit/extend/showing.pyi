@@ -1,6 +1,7 @@
 # The names of mk.extend.showing, for type checkers and for the module itself.
 
 from memkit.base.duck import rows_of as rows_of
+from memkit.base.parallel import bar as bar
 from memkit.base.params import AsOf as AsOf
 from memkit.base.params import Since as Since
 from memkit.base.params import as_of_time as as_of_time
@@ -8,7 +9,6 @@ from memkit.base.params import check_corpus as check_corpus
 from memkit.base.params import check_fitted as check_fitted
 from memkit.base.params import since_time as since_time
 from memkit.base.params import until_text as until_text
-from memkit.base.progress import bar as bar
 from memkit.display.draw import Displayed as Displayed
 from memkit.display.draw import Shown as Shown
 from memkit.display.draw import Tabular as Tabular

@@ -23,10 +23,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.base.parallel import results, workers
+from memkit.base.parallel import bar, results, workers
 from memkit.base.params import describe, zone_of
 from memkit.base.plugins import FOLDERS
-from memkit.base.progress import bar
 from memkit.formats.disk.files import (
     MAX_FILE_BYTES,
     Content,

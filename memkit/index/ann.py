@@ -4,20 +4,30 @@ The exact search runs on the caller's array, without a copy of the vectors. Appr
 copies. FAISS works in single precision, where the batch and the index change the last digits. Its rows are scored again
 in double precision and rounded, so that equal vectors tie, a row has the cosine 1 with itself, and a longer list begins
 with the shorter one.
+
+And all pairs of near rows, exactly: blocks of a matrix product, with a bound that spares most of the work. For unit
+rows x = (p, q), p the first `r` coordinates on the corpus's principal axes, Cauchy and Schwarz give
+cos(x, y) <= p.p' + |q||q'|, which is itself an inner product of r + 1 numbers. A block whose bounds all stay below the
+threshold holds no pair; only what passes is multiplied out. `r` is chosen on a sample; any `r` gives the same pairs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
-from memkit.index.encoders.base import Vectors, cores
+from memkit.base.parallel import bar, is_configured, results
+from memkit.base.params import check_value
+from memkit.errors import MemkitError, ParameterError
+from memkit.index.encoders.base import Vectors, check_block, cores, one_thread, unit_rows
 from memkit.schemas import Ints, Mask
 
 # Below this share of allowed rows a copy of them is cheaper than a selector that is asked about every row.
@@ -226,3 +236,235 @@ def cosines_of(queries: Vectors, rows: Vectors, neighbours: Ints) -> NDArray[np.
         some = slice(start, start + step)
         scores[some] = cosines(rows[neighbours[some]], queries[some, None])[..., 0]
     return scores
+
+
+PAIRS = pa.schema([("i", pa.int64()), ("j", pa.int64()), ("cosine", pa.float64())])
+MAX_PAIRS = 50_000_000
+
+_MARGIN = 1e-5  # more than single precision loses, so that no pair is missed before it is scored in double
+_ROUNDING = 1e-6
+_SMALL = 1024  # rows; groups up to this size are multiplied many at a time
+_ROWS, _COLUMNS = 512, 4096
+_WAVE = 4  # strips a thread between two looks at how many pairs there are
+_BATCH = 1 << 23  # numbers in a batch of small groups
+_SAMPLE = 2048
+_DENSE = 0.01  # share of a block's bounds that pass, above which the block is multiplied in full
+
+Pairs = tuple[Ints, Ints, NDArray[np.float64]]
+Wanted = Callable[[Ints, Ints], Mask]
+"""Says of pairs of rows which of them count."""
+
+
+def near_pairs(
+    vectors: NDArray[Any],
+    threshold: float,
+    groups: Sequence[Any] | pa.Array | pa.ChunkedArray | None = None,
+    wanted: Wanted | None = None,
+) -> pa.Table:
+    """Every pair of rows of one group whose cosine is at least `threshold`.
+
+    Parameters
+    ----------
+    vectors : ndarray of shape (n, dim)
+        Any lengths; a zero row is near nothing.
+    threshold : float, cosine in (0, 1]
+    groups : sequence of length n, optional
+        Only rows of equal group are compared; nulls are one group.
+    wanted : callable, optional
+        ``wanted(i, j)`` says which pairs of rows count; the others are neither scored nor kept.
+
+    Returns
+    -------
+    pa.Table
+        i, j (int64, i < j), cosine (float64, rounded to 6 digits, so equal rows have 1.0); sorted by i, j.
+
+    Raises
+    ------
+    ParameterError
+        For a threshold outside (0, 1] or groups of another length.
+    MemkitError
+        For NaN or infinity in `vectors`, or more than `MAX_PAIRS` pairs.
+
+    Examples
+    --------
+    >>> near_pairs(np.array([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0]]), 0.9).to_pylist()
+    [{'i': 0, 'j': 1, 'cosine': 1.0}]
+    """
+    check_value("near_pairs", "threshold", threshold, "float", low=0, low_open=True, high=1, unit="cosine")
+    array = np.asarray(vectors)
+    unit = unit_rows(check_block(array, range(len(array)), "near_pairs"))
+    live = np.flatnonzero(unit.any(axis=1))
+    blocks = list(_bounded(_grouped(unit, live, _codes(groups, len(unit)), float(threshold), wanted or _all)))
+    if not blocks:
+        return PAIRS.empty_table()
+    i, j, cosine = (np.concatenate(part) for part in zip(*blocks, strict=True))
+    order = np.lexsort((j, i))
+    return pa.table([i[order], j[order], cosine[order]], schema=PAIRS)
+
+
+def near_of(vectors: NDArray[Any], i: Ints, j: Ints, threshold: float) -> Pairs:
+    """Those of some pairs of rows whose cosine is at least `threshold`, scored as by `near_pairs`."""
+    unit = unit_rows(check_block(np.asarray(vectors), range(len(vectors)), "near_of"))
+    return _scored(unit, i, j, threshold)
+
+
+def _bounded(blocks: Iterator[Pairs]) -> Iterator[Pairs]:
+    total = 0
+    for pairs in blocks:
+        total += len(pairs[0])
+        if total > MAX_PAIRS:
+            raise MemkitError(
+                f"near_pairs: more than {MAX_PAIRS:,} pairs. Raise the threshold, or drop equal texts first."
+            )
+        yield pairs
+
+
+def _codes(groups: Any, n: int) -> Ints:
+    if groups is None:
+        return np.zeros(n, dtype=np.int64)
+    column = groups if isinstance(groups, (pa.Array, pa.ChunkedArray)) else pa.array(groups)
+    if len(column) != n:
+        raise ParameterError(f"near_pairs: expected one group a row, {n}. Got {len(column)}.")
+    column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    codes: Ints = column.dictionary_encode(null_encoding="encode").indices.to_numpy().astype(np.int64)
+    return codes
+
+
+def _all(i: Ints, j: Ints) -> Mask:
+    return np.ones(len(i), bool)
+
+
+def _grouped(unit: Vectors, live: Ints, codes: Ints, threshold: float, wanted: Wanted) -> Iterator[Pairs]:
+    rows = live[np.argsort(codes[live], kind="stable")]  # stable: rows rise within a group, so i < j
+    starts = np.flatnonzero(np.r_[True, np.diff(codes[rows]) != 0]) if len(rows) else np.empty(0, dtype=np.int64)
+    sizes = np.diff(np.r_[starts, len(rows)])
+    for group in np.flatnonzero(sizes > _SMALL):
+        yield from _pairs_within(unit, rows[starts[group] : starts[group] + sizes[group]], threshold, wanted)
+    small = np.flatnonzero((sizes > 1) & (sizes <= _SMALL))
+    yield from _small_groups(unit, rows, starts[small], sizes[small], threshold, wanted)
+
+
+def _small_groups(
+    unit: Vectors, rows: Ints, starts: Ints, sizes: Ints, threshold: float, wanted: Wanted
+) -> Iterator[Pairs]:
+    """Groups of like size as one batch of products, the shorter ones filled up with a repeated row."""
+    batches = list(_batches(unit.shape[1], rows, starts, sizes))
+    blocks = ((unit[members], some, threshold) for members, some in batches)
+    for (members, _), (group, a, b) in zip(batches, results(_products, blocks), strict=True):
+        i, j = members[group, a], members[group, b]
+        counts = wanted(i, j)
+        yield _scored(unit, i[counts], j[counts], threshold)
+
+
+def _batches(dim: int, rows: Ints, starts: Ints, sizes: Ints) -> Iterator[tuple[Ints, Ints]]:
+    """The rows of some groups, a group a line, and how many there are of each."""
+    order = np.argsort(sizes, kind="stable")
+    done = 0
+    while done < len(order):
+        widest = int(sizes[order[min(done + max(1, _BATCH // (_SMALL * dim)), len(order)) - 1]])
+        some = order[done : done + max(1, _BATCH // (widest * max(widest, dim)))]
+        done += len(some)
+        place = np.minimum(np.arange(int(sizes[some[-1]])), sizes[some, None] - 1)
+        yield rows[starts[some, None] + place], sizes[some]
+
+
+def _products(block: Vectors, sizes: Ints, threshold: float) -> tuple[Ints, Ints, Ints]:
+    """Group and places of the pairs that may be near, on one thread."""
+    with one_thread():
+        products = np.matmul(block, block.transpose(0, 2, 1))
+    # One flat look is twice as fast as one in three dimensions.
+    group, a, b = np.unravel_index(np.flatnonzero(products.ravel() >= threshold - _MARGIN), products.shape)
+    kept = (a < b) & (b < sizes[group])
+    return group[kept], a[kept], b[kept]
+
+
+def _pairs_within(unit: Vectors, rows: Ints, threshold: float, wanted: Wanted) -> Iterator[Pairs]:
+    """Strips of the product, a thread each: the linear algebra's own threads wait for each other at every block."""
+    full = unit if len(rows) == len(unit) else unit[rows]
+    with one_thread():
+        short = _shortened(full, threshold)
+    tops = range(0, len(full), _ROWS)
+    if is_configured():
+        yield from _elsewhere(full, short, rows, tops, threshold, wanted)
+        return
+    workers = cores()
+    with ThreadPoolExecutor(workers) as pool:
+        for start in bar("near vectors", range(0, len(tops), _WAVE * workers), leave=False):
+            some = tops[start : start + _WAVE * workers]
+            with one_thread():
+                strips = list(pool.map(lambda top: _strip(full, short, rows, top, threshold, wanted), some))
+            yield from (pairs for strip in strips for pairs in strip)
+
+
+def _elsewhere(
+    full: Vectors, short: Vectors, rows: Ints, tops: range, threshold: float, wanted: Wanted
+) -> Iterator[Pairs]:
+    """The strips, by whoever shares the work; all vectors lie in files, as each strip wants most of them."""
+    with TemporaryDirectory(prefix="memkit-") as folder:
+        paths = [f"{folder}/{name}.npy" for name in ("full", "short", "rows")]
+        np.save(paths[0], full)
+        np.save(paths[1], short)
+        np.save(paths[2], rows)
+        strips = results(_strip_of, ((paths, full is short, top, threshold, wanted) for top in tops))
+        for strip in bar("near vectors", strips, total=len(tops), leave=False):
+            yield from strip
+
+
+def _strip_of(paths: list[str], is_whole: bool, top: int, threshold: float, wanted: Wanted) -> list[Pairs]:
+    full, short, rows = (np.load(path, mmap_mode="r") for path in paths)
+    with one_thread():
+        return _strip(full, full if is_whole else short, rows, top, threshold, wanted)
+
+
+def _strip(full: Vectors, short: Vectors, rows: Ints, top: int, threshold: float, wanted: Wanted) -> list[Pairs]:
+    """The pairs of `_ROWS` rows from `top` with all rows after them."""
+    cut, pairs = threshold - _MARGIN, []
+    across = short[top : top + _ROWS]
+    bounds = np.empty((_ROWS, _COLUMNS), dtype=np.float32)
+    for left in range(top - top % _COLUMNS, len(full), _COLUMNS):
+        down = short[left : left + _COLUMNS]
+        out = np.matmul(across, down.T, out=bounds[: len(across), : len(down)])
+        # Two flat looks take half the time of one at the maximum and one in two dimensions.
+        a, b = np.divmod(np.flatnonzero(out.ravel() >= cut), len(down))
+        if short is not full and len(a) > _DENSE * out.size:
+            a, b = np.nonzero(full[top : top + _ROWS] @ full[left : left + _COLUMNS].T >= cut)
+        above = a + top < b + left
+        a, b = a[above] + top, b[above] + left
+        counts = wanted(rows[a], rows[b])
+        pairs.append(_scored(full, a[counts], b[counts], threshold))
+    return [(rows[i], rows[j], cosine) for i, j, cosine in _bounded(iter(pairs))]
+
+
+def _shortened(full: Vectors, threshold: float) -> Vectors:
+    """Rows whose inner products bound those of `full` from above, with fewer columns; `full` where none help."""
+    n, dim = full.shape
+    if n <= 2 * _SAMPLE:
+        return full
+    sample = full[:: n // _SAMPLE][:_SAMPLE]
+    _, axes = np.linalg.eigh(sample.T.astype(np.float64) @ sample)
+    axes = np.ascontiguousarray(axes[:, ::-1], dtype=np.float32)  # largest first
+    for kept in (dim // 8, dim // 4, dim // 2):
+        if kept:
+            some = _bound_rows(sample, axes[:, :kept])
+            # Every row meets itself, hence the 2: other pairs must be rare.
+            if np.count_nonzero(some @ some.T >= threshold - _MARGIN) < 2 * len(some):
+                return _bound_rows(full, axes[:, :kept])
+    return full
+
+
+def _bound_rows(rows: Vectors, axes: Vectors) -> Vectors:
+    kept = rows @ axes
+    # A root near 0 magnifies what single precision lost below it: the slack keeps the bound above.
+    rest = np.sqrt(np.maximum(0.0, 1.0 - np.einsum("ij,ij->i", kept, kept)) + _ROUNDING)
+    return np.hstack([kept, rest[:, None]]).astype(np.float32)
+
+
+def _scored(unit: Vectors, i: Ints, j: Ints, threshold: float) -> Pairs:
+    """Pairs that reach the threshold in double precision."""
+    cosine = np.empty(len(i))
+    step = max(1, _BATCH // (4 * unit.shape[1]))
+    for start in range(0, len(i), step):
+        some = slice(start, start + step)
+        cosine[some] = cosines(unit[i[some], None], unit[j[some], None])[:, 0, 0]
+    kept = cosine >= threshold
+    return i[kept], j[kept], cosine[kept]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from memkit.index.postings import Postings
 from memkit.schemas import Ints, Mask
-from memkit.text.function_words import FUNCTION_WORDS
+from memkit.text.letters import FUNCTION_WORDS
 
 
 class Abilities:

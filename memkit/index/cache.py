@@ -27,14 +27,12 @@ from typing import Any, TypeVar
 import numpy as np
 
 from memkit.base.atomic import check_own, own_folder, users_cache
-from memkit.base.parallel import results
+from memkit.base.parallel import bar, heard, results
 from memkit.base.params import check_choice, check_value, current_names
-from memkit.base.progress import bar, heard
 from memkit.errors import MemkitError, ParameterError
 from memkit.index import store
 from memkit.index.encoders import base
-from memkit.index.encoders.base import ROLES, Encoder, Texts, Vectors, as_texts, content_key
-from memkit.index.encoders.circuit import CIRCUITS
+from memkit.index.encoders.base import CIRCUITS, ROLES, Encoder, Texts, Vectors, as_texts, content_key
 
 FOLDER, FILE = "kept", "vectors.sqlite"
 """The folder is memkit's own and marked so that it is never read as memories."""

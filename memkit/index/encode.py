@@ -23,7 +23,7 @@ ENCODERS: dict[str, tuple[str, str]] = {
     "use": ("use", "UseEncoder"),
     "e5": ("e5", "E5Encoder"),
     "lsa": ("lsa", "LsaEncoder"),
-    "hash": ("hashing", "HashEncoder"),
+    "hash": ("lsa", "HashEncoder"),
 }
 _ADDRESSES: dict[str, tuple[str, str]] = {
     "st": ("objects", "load_sentence_transformer"),

@@ -31,7 +31,7 @@ from memkit.index.postings import (
 from memkit.index.turns import Turns
 from memkit.tables.fts import K1, B
 from memkit.text.analyse import ANALYSERS, terms_by
-from memkit.text.function_words import FUNCTION_WORDS
+from memkit.text.letters import FUNCTION_WORDS
 from memkit.text.occurrences import Texts
 
 Near: TypeAlias = Sequence[Mapping[str, float]]

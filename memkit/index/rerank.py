@@ -18,8 +18,7 @@ from memkit.base.hashes import key
 from memkit.errors import MemkitError, ParameterError, did_you_mean
 from memkit.index.cache import shared_cache
 from memkit.index.encode import ENCODERS, as_encoder, note_given
-from memkit.index.encoders.base import Encoder
-from memkit.index.encoders.circuit import CIRCUITS
+from memkit.index.encoders.base import CIRCUITS, Encoder
 from memkit.index.encoders.objects import local_model
 from memkit.schemas import Floats
 

@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.base.progress import heard
+from memkit.base.parallel import heard
 from memkit.errors import MemkitError, count_of
 from memkit.evaluation.evaluation import CheckedTask, Task, known_mean
 from memkit.evaluation.metrics import Pools, parse_metrics

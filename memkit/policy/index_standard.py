@@ -23,7 +23,7 @@ from memkit.policy.base import VERDICT, Policy, needed, only_kept
 from memkit.schemas import TABLES, column, table
 from memkit.tables.corpus import Corpus
 from memkit.tables.statement import input_table
-from memkit.text.count import Counter, checked_counter, count_tokens, counter_param
+from memkit.text.chunk import Counter, checked_counter, count_tokens, counter_param
 
 _SOURCE = cite("index_standard", "validation")
 

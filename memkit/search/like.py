@@ -25,7 +25,7 @@ from memkit.search.question import Question, answered
 from memkit.search.steps.collapse import folding
 from memkit.search.steps.scope import visible_memories
 from memkit.text.analyse import terms_by
-from memkit.text.function_words import FUNCTION_WORDS
+from memkit.text.letters import FUNCTION_WORDS
 from memkit.text.secrets import mask, without_secrets
 
 STRONGEST = 12

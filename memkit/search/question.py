@@ -19,7 +19,7 @@ import numpy as np
 
 from memkit.base.params import Moment
 from memkit.errors import EncoderUnavailableError, ParameterError
-from memkit.index.encoders.circuit import in_haste
+from memkit.index.encoders.base import in_haste
 from memkit.schemas import Floats, Ints, Mask
 from memkit.search.alike import DROPPED, NOWHERE, Keys
 from memkit.search.ask import Ask, Queries, Settings

@@ -35,7 +35,7 @@ from memkit.search.steps.rerank import with_names
 from memkit.search.steps.scope import replaced_in
 from memkit.text import boilerplate
 from memkit.text.secrets import mask
-from memkit.text.snippet import SNIPPET, units_of, window
+from memkit.text.sentences import SNIPPET, units_of, window
 
 if TYPE_CHECKING:
     from memkit.search.retriever import Retriever

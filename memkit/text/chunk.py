@@ -7,16 +7,18 @@ Neighbouring chunks overlap by whole lines. Lines end at ``\\n`` only.
 
 A heading alone is no chunk, as it would outrank chunks with more content: it goes with what is below it, and so does a
 line that introduces it («Шаги:»). What is too short to say anything goes with the chunk before it, and what has neither
-letters nor digits is left out.
+letters nor digits is left out. A token is four characters, unless the user supplies a counter.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import accumulate, pairwise
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -28,8 +30,64 @@ from memkit.base.params import Estimator, estimator, param
 from memkit.documents import cite
 from memkit.errors import ParameterError
 from memkit.schemas import CHUNKS, IN_JSON, PARTS, kinds_where, with_column
-from memkit.text.count import CHARS_PER_TOKEN, Counter, checked_counter, counter_param
 from memkit.text.sentences import borders, says_something
+
+CHARS_PER_TOKEN = 4
+_MOST = 2**53  # more than any text has, and still exact as a float
+
+Counter = Callable[[str], int]
+
+
+def counter_param() -> Any:
+    """The parameter ``counter`` of estimators that count tokens."""
+    doc = "Counts the tokens of a text; None: 4 characters are one token."
+    return param(None, kind="callable", nullable=True, unit="str -> int", doc=doc)
+
+
+def count_tokens(text: str) -> int:
+    """The number of tokens by the default rule.
+
+    >>> count_tokens("память")
+    2
+    """
+    return -(-len(text) // CHARS_PER_TOKEN)
+
+
+def checked_counter(counter: Counter, owner: str) -> Counter:
+    """Wrap `counter` to raise if its result is not a number of tokens; a fraction is rounded up.
+
+    Raises
+    ------
+    ParameterError
+        If `counter` fails or returns anything but a number from 0 on; the message has the owner, the result and the
+        text's length.
+
+    Examples
+    --------
+    >>> checked_counter(lambda text: len(text) / 4, "Chunker")("memory")
+    2
+    >>> checked_counter(lambda text: -1, "Chunker")("memory")
+    Traceback (most recent call last):
+    memkit.errors.ParameterError: Chunker: 'counter' must return a number of tokens, 0 or more. Got -1 for 6 characters.
+    """
+
+    def count(text: str) -> int:
+        try:
+            answer = counter(text)
+        except Exception as error:  # the user's own function may fail in any way
+            raise _wrong(owner, f"{type(error).__name__}: {error}", text) from error
+        if not isinstance(answer, Real) or isinstance(answer, bool) or not 0 <= answer <= _MOST:
+            raise _wrong(owner, f"{answer!r:.80}", text)
+        return math.ceil(answer)
+
+    return count
+
+
+def _wrong(owner: str, got: str, text: str) -> ParameterError:
+    return ParameterError(
+        f"{owner}: 'counter' must return a number of tokens, 0 or more. Got {got} for {len(text)} characters."
+    )
+
 
 _SOURCE = cite("workspace", "chunks")
 PROSE_DOC = "Chunk size for one long line, such as a paragraph of prose; it acts only above chunk_tokens."

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from memkit.base.dates import DATE_WORDS
-from memkit.base.progress import bar
+from memkit.base.parallel import bar
 from memkit.documents import NEGATIONS, NUMBER_WORDS
 from memkit.errors import ParameterError
 from memkit.schemas import Floats, Ints, Mask

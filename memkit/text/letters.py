@@ -1,6 +1,15 @@
-"""The two alphabets that memkit tells apart, as code points and as classes of a pattern (Python's or RE2's)."""
+"""What is known of languages, as data: the two alphabets that memkit tells apart, as code points and as classes of a
+pattern (Python's or RE2's); function words of Russian, English and Chinese; and common words that mean the same, or of
+which one is the wider.
+
+By their vectors, "sofa" and "couch" are as near as "spade" and "rake", "dog" and "animal" as "crow" and "sparrow". So
+vectors count only where they are very near, and the lists of synonyms say the rest.
+"""
 
 from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection
 
 CYRILLIC = ((0x0400, 0x052F),)
 LATIN = ((0x0061, 0x024F),)
@@ -16,3 +25,155 @@ def folded(word: str) -> str:
     'елка'
     """
     return word.casefold().replace("ё", "е")
+
+
+_ENGLISH = """
+a an the this that these those
+of in on at by for with about against between into through during before after above below to from up down out off
+over under without within upon near than as since until
+and but or nor so yet if because while though although whether
+i me my mine myself you your yours he him his she her hers it its we us our ours they them their theirs
+am is are was were be been being have has had having do does did doing will would shall should can could may might must
+what which who whom whose when where why how
+not no never there here also too very just s t d ll m re ve don
+"""
+_RUSSIAN = """
+и а но или либо да же ли бы б то ведь вот ни не нет
+в во на с со к ко о об обо от ото до из изо за под по при про для без через над между перед у около из-за
+что чтобы как так если когда пока хотя потому поэтому чем
+кто кого кому кем ком чего чему чём где куда откуда почему зачем сколько чей
+какой какая какое какие какого какую каких каким какой-то который которая которое которые которого которой которых
+это этот эта эти этого этой этом этих этим эту тот та те того той том тех тем ту
+я меня мне мной мой моя моё мои моего моей моих ты тебя тебе тобой твой твоя он она оно они его её ему ей им ими их
+него неё нему ней ним ними них нём мы нас нам нами наш наша наше наши нашего вы вас вам вами ваш ваша
+свой своя своё свои своего своей себя себе собой
+есть быть был была было были буду будет будут бы бывает является
+уже еще ещё тоже также только там тут здесь очень
+"""
+_CHINESE = """
+的 了 着 过 是 在 有 没 不 也 都 就 还 又 很 和 与 或 但 而 因为 所以 如果 把 被 给 从 到 对 向 为 以 于
+我 你 您 他 她 它 我们 你们 他们 这 那 这个 那个 这些 那些 自己 个 一个
+什么 怎么 怎样 怎么样 为什么 如何 谁 哪 哪里 哪个 哪些 几 多少 何时 什么时候 吗 呢 吧 啊 会 能 要 可以 应该
+"""
+"""Search looks at pairs of neighbours and at single characters, so a word of one character counts within others too."""
+FUNCTION_WORDS = frozenset((_ENGLISH + _RUSSIAN + _CHINESE).replace("ё", "е").split())
+"""Lower case, ё as е; articles, prepositions, conjunctions, pronouns, auxiliaries, question words, negations."""
+
+
+SAME: tuple[str, ...] = (
+    "boy kid child children guy",
+    "girl kid child children schoolgirl",
+    "girl lady woman women female",
+    "man men guy male",
+    "young little small",
+    "dog puppy",
+    "cat kitten",
+    "cord rope string",
+    "beach shore seashore coast",
+    "sea ocean",
+    "grass lawn turf",
+    "road street",
+    "path trail track",
+    "rock boulder stone",
+    "ship boat vessel",
+    "bowl dish pot",
+    "board panel",
+    "look check",
+    "pan skillet",
+    "motorbike motorcycle",
+    "bicycle bike",
+    "car automobile auto",
+    "shop store",
+    "sofa couch",
+    "photo picture image photograph",
+    "film movie",
+    "drawing sketch",
+    "wedding marriage",
+    "doctor physician",
+    "flat apartment",
+    "trick stunt",
+    "stairs step",
+    "shades sunglasses",
+    "cut slice chop dice",
+    "hit strike knock",
+    "look watch stare",
+    "run race jog",
+    "walk hike pace",
+    "ride drive driving riding",
+    "jump leap bounce",
+    "eat devour",
+    "speak talk chat",
+    "throw hurl toss",
+    "fight battle",
+    "stop halt",
+    "take pick",
+    "mix blend stir",
+    "rest lie relax",
+    "hold carry",
+    "make made build built",
+    "group gather",
+    "begin start",
+    "finish complete",
+    "buy purchase",
+    "fix repair",
+    "dark night",
+    "dirty muddy",
+    "sandy sand",
+    "sunny sun",
+    "blond blonde",
+    "машина автомобиль авто",
+    "врач доктор",
+    "магазин лавка",
+    "фото фотография снимок",
+    "фильм кино",
+    "диван софа",
+    "ребенок дети",
+    "велосипед велик",
+    "компьютер комп",
+    "квартира жилье",
+    "дорога улица",
+    "начать начинать",
+    "делать сделать",
+    "купить приобрести",
+    "чинить ремонтировать",
+    "говорить разговаривать",
+    "смотреть глядеть",
+    "бежать бегать",
+)
+"""Words of a line mean the same."""
+WIDER: tuple[str, ...] = (
+    "person man woman boy girl player rider hiker biker racer swimmer",
+    "people men women children players",
+    "animal dog cat mouse horse",
+    "water sea ocean pool pond lake river stream",
+    "food meat",
+    "building house shop",
+    "drink beer",
+    "человек мужчина женщина",
+    "животное собака кошка лошадь",
+)
+"""Of a line, the first word is the wider one, and means the same as any of the others."""
+
+
+class Thesaurus:
+    """Which stems mean the same.
+
+    >>> known = Thesaurus(lambda word: word)
+    >>> known("sofa", "couch"), known("dog", "animal"), known("dog", "cat")
+    (True, True, False)
+    """
+
+    def __init__(self, stem: Callable[[str], str]) -> None:
+        self._lines: dict[str, set[int]] = defaultdict(set)
+        groups: list[Collection[str]] = [line.split() for line in SAME]
+        groups += [(words[0], other) for words in map(str.split, WIDER) for other in words[1:]]
+        for number, words in enumerate(groups):
+            for word in words:
+                self._lines[stem(word)].add(number)
+
+    def __contains__(self, stem: str) -> bool:
+        return stem in self._lines
+
+    def __call__(self, one: str, other: str) -> bool:
+        """Whether two stems stand in one line."""
+        return one in self and other in self and not self._lines[one].isdisjoint(self._lines[other])

@@ -18,10 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memkit.schemas import Ints, Mask
-from memkit.text.function_words import FUNCTION_WORDS
-from memkit.text.letters import folded
+from memkit.text.letters import FUNCTION_WORDS, SAME, WIDER, Thesaurus, folded
 from memkit.text.statements import UNITS, Reader
-from memkit.text.synonyms import SAME, WIDER, Thesaurus
 
 APART: tuple[str, ...] = (
     "mother mom mum",

@@ -19,8 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from memkit.base.progress import bar
-from memkit.text.function_words import FUNCTION_WORDS
+from memkit.base.parallel import bar
+from memkit.text.letters import FUNCTION_WORDS
 
 try:
     import re2

@@ -18,8 +18,7 @@ from typing import NamedTuple
 from memkit.base.dates import DATE_WORDS, MONTHS
 from memkit.documents import NEGATIONS, NUMBER_WORDS
 from memkit.text.analyse import terms_by
-from memkit.text.function_words import FUNCTION_WORDS
-from memkit.text.letters import folded
+from memkit.text.letters import FUNCTION_WORDS, folded
 from memkit.text.sentences import sentences_of
 
 OPPOSITES: tuple[tuple[str, str], ...] = (

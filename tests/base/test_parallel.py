@@ -29,7 +29,7 @@ import memkit as mk
 from memkit.base import parallel
 from memkit.errors import MemkitError, MissingExtraError
 from memkit.formats import reader
-from memkit.index import cache, pairs, postings
+from memkit.index import ann, cache, postings
 from memkit.index.encode import as_encoder
 from memkit.policy import pipeline
 from memkit.policy.dedup import near
@@ -45,7 +45,7 @@ PIECES = [
     (cache, "_BATCH", 16),
     (postings, "ROWS_A_TASK", 16),
     (near, "_BATCH_CHARS", 500),
-    (pairs, "_BATCH", 1 << 13),
+    (ann, "_BATCH", 1 << 13),
     (pipeline, "ROWS_A_TASK", 32),
 ]
 """Pieces of work as small as the sample is; where they are cut is the same whoever does them."""

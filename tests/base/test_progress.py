@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from memkit.base import progress
+from memkit.base import parallel as progress
 from memkit.index.cache import VectorCache
-from memkit.index.encoders.hashing import HashEncoder
+from memkit.index.encoders.lsa import HashEncoder
 
 
 @pytest.mark.quick

@@ -30,7 +30,7 @@ from memkit.tables.corpus import Corpus
 from memkit.tables.owners import Owners
 from memkit.text.analyse import terms_by
 from memkit.text.conflicts import Conflicts
-from memkit.text.function_words import FUNCTION_WORDS
+from memkit.text.letters import FUNCTION_WORDS
 
 KINDS = {"sick": {}, "xnli_ru": {"-1": "CONTRADICTION", "0": "NEUTRAL", "1": "ENTAILMENT"}}
 VALUES = (("Пользователь живёт в Казани", "Пользователь живёт в Самаре"), ("I drink tea", "I drink coffee"))

@@ -27,7 +27,7 @@ from memkit.change.workspace import MemoryStorage, get_index, get_storage
 from memkit.cli import main
 from memkit.errors import ChangeRefusedError, FormatError, MemkitError, ParameterError
 from memkit.formats.disk.files import _by_first
-from memkit.formats.disk.signed import Signer, made_key, state_folder, users_key
+from memkit.formats.disk.lock import Signer, made_key, state_folder, users_key
 
 VICTIM = b"nobody but me\n"
 JOURNAL = ".memkit/journal"
@@ -496,7 +496,7 @@ def test_the_key_is_this_users_alone_and_stays(state: Path) -> None:
 
 
 def test_processes_that_make_the_key_at_once_have_one(state: Path) -> None:
-    script = "from memkit.formats.disk.signed import made_key; print(made_key().hex())"
+    script = "from memkit.formats.disk.lock import made_key; print(made_key().hex())"
     several = [subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) for _ in range(6)]
     assert len({process.communicate()[0] for process in several}) == 1
     assert sorted(path.name for path in state.iterdir()) == ["journal.key", "journal.key.lock"]

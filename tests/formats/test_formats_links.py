@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import memkit as mk
-from memkit.base.progress import heard
+from memkit.base.parallel import heard
 from memkit.formats.linked.links import links_in
 from memkit.tables.samples import sample_data, write_files
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import memkit as mk
 from memkit.errors import FormatError
 from memkit.formats.facts import TAGS, format_fact, parse_fact
-from memkit.formats.syntax.yaml import comments, load_yaml
+from memkit.formats.syntax.json import comments, load_yaml
 from memkit.tables.samples import write_files
 
 fast = settings(max_examples=30)

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import memkit as mk
-from memkit.base.progress import bar
+from memkit.base.parallel import bar
 from memkit.errors import MemkitError, ParameterError, StaleIndexError
 from memkit.index import cache, store
 from memkit.index.cache import MANY_QUERIES, Shelf, VectorCache, shared_cache

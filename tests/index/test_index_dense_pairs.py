@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memkit.errors import MemkitError, ParameterError
-from memkit.index import pairs
-from memkit.index.pairs import near_pairs
+from memkit.index import ann as pairs
+from memkit.index.ann import near_pairs
 
 
 def by_numpy(vectors: np.ndarray, threshold: float, groups: Any = None) -> list[tuple[int, int, float]]:

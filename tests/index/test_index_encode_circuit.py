@@ -11,7 +11,7 @@ from memkit.errors import EncoderUnavailableError
 from memkit.index import cache as cache_module
 from memkit.index.cache import VectorCache
 from memkit.index.encode import as_encoder
-from memkit.index.encoders.circuit import OPEN_SECONDS, Circuits, in_haste, is_hasty, note_answer
+from memkit.index.encoders.base import OPEN_SECONDS, Circuits, in_haste, is_hasty, note_answer
 
 
 class Service:

@@ -18,7 +18,7 @@ import memkit as mk
 from memkit.errors import EncoderUnavailableError, MemkitError, ParameterError
 from memkit.index import cache as cache_module
 from memkit.index.encode import as_encoder
-from memkit.index.encoders.circuit import OPEN_SECONDS, Circuits, in_haste
+from memkit.index.encoders.base import OPEN_SECONDS, Circuits, in_haste
 from memkit.index.encoders.http import KEY_VARIABLE, HttpEncoder
 
 

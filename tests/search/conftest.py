@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from memkit.index.arm import Abilities
-from memkit.index.encoders.hashing import HashEncoder
+from memkit.index.encoders.lsa import HashEncoder
 from memkit.index.turns import means_in_turns
 from memkit.schemas import MEMORIES
 from memkit.search.fitted import index as search_index

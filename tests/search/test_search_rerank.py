@@ -19,7 +19,7 @@ from memkit.errors import EncoderUnavailableError, MemkitError, MissingExtraErro
 from memkit.index import rerank as rerank_module
 from memkit.index.encode import as_encoder
 from memkit.index.encoders import objects
-from memkit.index.encoders.circuit import CIRCUITS
+from memkit.index.encoders.base import CIRCUITS
 from memkit.index.rerank import as_reranker
 from memkit.search.retriever import Retriever
 from memkit.search.show import contributions, explain

@@ -11,8 +11,7 @@ import pytest
 
 from memkit.errors import ParameterError
 from memkit.policy.index_standard import SplitPlan
-from memkit.text.chunk import Chunker
-from memkit.text.count import checked_counter, count_tokens
+from memkit.text.chunk import Chunker, checked_counter, count_tokens
 
 TABLE = pa.table({"memory_id": ["a"], "path": ["a.md"], "text": ["один два\nтри четыре\n"]})
 USERS = {

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memkit.text.sentences import borders, goes_on, says_something
-from memkit.text.snippet import plain_line, snippet, units_of, window
+from memkit.text.sentences import borders, goes_on, plain_line, says_something, snippet, units_of, window
 
 SENTENCES = st.lists(
     st.sampled_from(

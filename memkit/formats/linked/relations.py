@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.base.progress import bar
+from memkit.base.parallel import bar
 from memkit.errors import Known, near, some_of
 from memkit.formats.disk.source import above
 from memkit.formats.format import MARKDOWN, Format

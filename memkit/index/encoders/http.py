@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from memkit.base.params import as_of_time, check_value
 from memkit.errors import EncoderUnavailableError, MemkitError, MissingExtraError, ParameterError
-from memkit.index.encoders.base import UnsizedEncoder
-from memkit.index.encoders.circuit import is_hasty, note_answer
+from memkit.index.encoders.base import UnsizedEncoder, is_hasty, note_answer
 
 KEY_VARIABLE = "OPENAI_API_KEY"
 OWN_HOST = "api.openai.com"

@@ -22,9 +22,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from memkit.base.duck import rows_of
-from memkit.base.progress import bar
-from memkit.index.ann import Bits, near_bits
-from memkit.index.pairs import Pairs
+from memkit.base.parallel import bar
+from memkit.index.ann import Bits, Pairs, near_bits
 from memkit.policy.dedup.families import STEP, Families, Texts
 from memkit.schemas import Ints, Mask
 from memkit.text.facts import n_shared

@@ -11,10 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.base.parallel import results
+from memkit.base.parallel import bar, results
 from memkit.base.params import check_column
-from memkit.base.progress import bar
-from memkit.index.pairs import Pairs, near_of, near_pairs
+from memkit.index.ann import Pairs, near_of, near_pairs
 from memkit.policy.dedup import near
 from memkit.policy.dedup.clusters import components
 from memkit.policy.dedup.families import STEP, Families
