@@ -17,12 +17,12 @@ CEILINGS = {
     # what: ceiling, and what the last raise was for; a change that adds a module says which one it ends
     "modules": (254, "mk.extend is modules that strangers import; verbs and pictures from outside lie in their rooms"),
     "lines of code": (
-        51_456,
+        51_489,
         "times of day in words («9 утра», half past nine), and the names that Russian note-takers give to fields",
     ),
     "public names": (64, "what is at the top; the rest is in rooms, as mk.errors and mk.labels"),
     "lines of tests": (
-        62_690,
+        62_716,
         "times of day in words, Russian names of fields; with blanks",
     ),
     "longest module": (638, "memkit/text/secrets.py, whose rows are data"),

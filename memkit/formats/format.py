@@ -79,7 +79,7 @@ BY_TITLE = Owner()
 """The owner where a format declares none."""
 
 
-MARKDOWN = (".md", ".markdown")
+MARKDOWN = (".md", ".markdown", ".mdc")
 SKILL = "SKILL.md"
 """The file of a skill, which is no memory."""
 DOCUMENTED = ("index_tree", "workspace", "notes", "records", "facts")

@@ -270,8 +270,8 @@ CREATED = _names(
 UPDATED = _names(
     "updatedat updated modified datemodified lastmodified lastmodifiedat lastmod lastupdated synthesizeddate timestamp",
     "updatedtime updatetime lasteditedtime usereditedtimestampusec updatedon modifiedat modifiedon modificationdate",
-    "dateupdated mtime lastedited обновлено изменено датаизменения датаобновления последнееизменение",
-    "последнееобновление обновлен обновлена изменен изменена отредактировано",
+    "dateupdated modifieddate mtime lastedited edittime обновлено изменено датаизменения датаобновления",
+    "последнееизменение последнееобновление обновлен обновлена изменен изменена отредактировано",
 )
 VERIFIED = _names(
     "verifiedat verified lastverified lastverifiedat reviewed reviewedat lastreviewed",
@@ -334,8 +334,12 @@ _OTHER_STATUS_WORDS = {
 }
 STATUS_WORDS = {word: status for status, words in _OTHER_STATUS_WORDS.items() for word in words.split()}
 """Other words of authors for those of `memkit.schemas.STATUSES`; е for ё."""
-STATUS_FLAGS = ("deprecated", "archived", "draft")
-"""Those that are a field of their own, which is true."""
+STATUS_FLAGS = {
+    **dict.fromkeys(("deprecated", "isdeprecated"), "deprecated"),
+    **dict.fromkeys(("archived", "isarchived", "istrashed"), "archived"),
+    **dict.fromkeys(("draft", "isdraft"), "draft"),
+}
+"""Fields of their own that say a status where they are true."""
 SUPERSEDED_BY = ("supersededby", "replacedby", "successor", "замененона", "замененна", "замененана")
 SUPERSEDES = ("supersedes", "replaces")
 IDS_OF_PAGES = ("permalink", "slug")
@@ -395,7 +399,7 @@ def status_in(places: Sequence[Mapping[str, Any]]) -> str | None:
     """
     if not any(places):
         return None
-    flags = (flag for flag in STATUS_FLAGS if first_of(places, (flag,), bool_of))
+    flags = (status for flag, status in STATUS_FLAGS.items() if first_of(places, (flag,), bool_of))
     return first_of(places, STATUS, status_of) or next(flags, None)
 
 

@@ -47,6 +47,7 @@ def test_the_records_of_a_document_are_in_the_list_or_object_that_says_most(
     documents = {
         "blocks": {"agent": "a", "blocks": [{"value": TEA}, {"value": COFFEE}]},
         "deeper": {"user": {"narratives": [{"said": {"it": TEA}}, {"said": {"it": COFFEE}}]}},
+        "edges": {"group": "a", "edges": [{"fact": TEA}], "nodes": [{"summary": COFFEE, "name": "Борис"}]},
         "by key": {"one": {"about": TEA}, "two": {"about": COFFEE}},
         "strings": [TEA, COFFEE],
         "lists": [[{"t": TEA}], [{"t": COFFEE}]],
@@ -84,6 +85,31 @@ def test_settings_markup_and_base64_stay_one_row_and_are_rows_where_all_are_aske
             assert everything.memories.num_rows >= 1
             assert json.loads(everything.memories["text"][0].as_py()) == value
     assert read(tmp_path / "numbers", [1, 2], json_rows="rows").memories["text"].to_pylist() == ["1", "2"]
+
+
+def test_what_stands_among_known_records_is_read_by_its_longest_prose(tmp_path: Path) -> None:
+    known = {"fact_id": "f1", "content": TEA, "category": "c", "confidence": 0.9}
+    records = [known, {"key": "k", "value": {"content": COFFEE}, "created": "2026-07-01"}, {"id": "y", "n": 5}]
+    lines = "\n".join(json.dumps(record, ensure_ascii=False) for record in records)
+    for corpus in (read(tmp_path / "a", records), mk.read(write_files(tmp_path / "b", {"a.jsonl": lines + "\n{[\n"}))):
+        rows = corpus.memories.to_pylist()
+        assert [row["text"] for row in rows[:3]] == [TEA, COFFEE, '{"id": "y", "n": 5}']
+        assert (rows[1]["source_id"], f"{rows[1]['created_at']:%F}", json.loads(rows[1]["extra"])) == (
+            *("k", "2026-07-01"),
+            {"value": {}},
+        )
+        assert [row["line"] for row in corpus.problems.to_pylist() if row["rule"] == "unclaimed"]
+
+
+def test_a_note_of_boxes_is_one_memory_and_what_was_thrown_away_or_archived_says_so(tmp_path: Path) -> None:
+    boxes = [{"text": "купить тару", "isChecked": False}, {"text": "позвонить Анне", "isChecked": True}]
+    stamps = {"userEditedTimestampUsec": 1782889500000000, "isTrashed": False}
+    read(tmp_path, {"title": "Дела", "listContent": boxes, "isArchived": True, **stamps}, "Keep/a.json")
+    read(tmp_path, {"textContent": TEA, **stamps, "isTrashed": True}, "Keep/b.json")
+    rows = read(tmp_path, [{"id": "m", "content": TEA, "status": "outdated"}], "c.json").memories.to_pylist()
+    assert [row["status"] for row in rows] == ["archived", "archived", "deprecated"]
+    assert (rows[0]["title"], rows[0]["text"]) == ("Дела", "- [ ] купить тару\n- [x] позвонить Анне")
+    assert f"{rows[0]['updated_at']:%F %T}" == "2026-07-01 07:05:00"
 
 
 def test_what_was_said_within_a_conversation_is_a_transcript(tmp_path: Path) -> None:

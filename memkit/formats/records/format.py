@@ -187,15 +187,11 @@ def _add_unknown(source: Source, rows: Rows, unknown: Sequence[_Unknown], *, rep
     for ordinal, (value, document, prose) in enumerate(unknown, 1):
         item = _Item(value, document.line, document.end_line, document.fault)
         item = item if _is_lines(source) else _located(value, document.line)
-        lines = item.line, item.end_line
-        memory_id = add_row(source, rows, value, lines, ordinal, prose) if isinstance(value, Node) else None
+        memory_id = reader.unknown(ordinal, item, prose)
         if memory_id is None and (reports_rest or item.fault):
             reader.read(ordinal, item)
         elif memory_id is None:
             reader.keep(ordinal, item, prose.text if prose and not prose.place else json_text(value))
-        else:
-            for field, written, code, expected in unread(value):
-                reader.problem(code, expected, written, reader.line_of(item, field), memory_id, field=field)
 
 
 def _is_step(item: _Item) -> bool:
@@ -331,11 +327,23 @@ class _File:
         if item.fault:
             self._keep_rest(ordinal, item)
         elif kind is None:
-            text = json_text(item.value)
-            memory_id = self.keep(ordinal, item, text)
+            prose, text = None if self.is_yaml else longest_in(item.value), json_text(item.value)
+            memory_id = (self.unknown(ordinal, item, prose) if prose else None) or self.keep(ordinal, item, text)
             self.problem("unclaimed", "a record of a known kind", text[:80], item.line, memory_id)
         else:
             self._read_record(ordinal, item, RECORD_KINDS[kind])
+
+    def unknown(self, ordinal: int, item: _Item, prose: Prose | None) -> str | None:
+        """Add an object of an unknown shape, its text being `prose` or that of a known field; None without a text."""
+        if not isinstance(item.value, Node):
+            return None
+        lines = item.line, item.end_line
+        memory_id = add_row(self.source, self.rows, item.value, lines, ordinal, prose)
+        if memory_id is None:
+            return None
+        for field, written, code, expected in unread(item.value):
+            self.problem(code, expected, written, self.line_of(item, field), memory_id, field=field)
+        return memory_id
 
     def _keep_rest(self, ordinal: int, item: _Item) -> None:
         """What cannot be parsed, as text: one line of JSON lines, else the whole file."""

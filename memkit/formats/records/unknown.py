@@ -27,6 +27,7 @@ from memkit.formats.spelling import (
     EXPIRES,
     IDS,
     OWNERS,
+    STATUS,
     TAGS,
     TITLES,
     TYPES,
@@ -42,6 +43,8 @@ from memkit.formats.spelling import (
     number_of,
     plain,
     states_date,
+    status_in,
+    status_of,
     text_of,
     time_of,
     unread_measures,
@@ -77,6 +80,7 @@ _SETTINGS = (
     {"version", "tasks"},
     {"version", "configurations"},
     {"type", "properties"},
+    {"source_code"},
 )
 """Keys that together tell an object that sets up a program, or describes data: packages, locks, manifests, schemas."""
 
@@ -94,6 +98,8 @@ _OF_MEMORY = frozenset((*IDS, *CREATED, *UPDATED, *TAGS, *OWNERS, "timestamp", "
 LONG_BANNER = 200
 """The most signs of the one thing that a file of switches says."""
 
+_BESIDE = ("(file)", "(conversation)")
+"""Keys under which the first record has what its file or conversation says besides: no text of its own."""
 Place = tuple[str | int, ...]
 """The keys and numbers that lead from a record to a value within it."""
 
@@ -154,7 +160,9 @@ def sets_up(name: str, record: Any) -> bool:
 
 
 def strings_in(value: Any) -> Iterator[Prose]:
-    """Every string within a value and where it lies, in order; objects that set up a program have none."""
+    """Every string within a value and where it lies, in order; objects that set up a program have none, nor has what
+    lies beside a record.
+    """
     stack: list[tuple[Any, Place]] = [(value, ())]
     while stack:
         value, place = stack.pop()
@@ -162,7 +170,7 @@ def strings_in(value: Any) -> Iterator[Prose]:
             yield Prose(value, place)
         elif isinstance(value, dict):
             if not is_settings(value):
-                stack += [(inner, (*place, key)) for key, inner in reversed(value.items())]
+                stack += [(inner, (*place, key)) for key, inner in reversed(value.items()) if key not in _BESIDE]
         elif isinstance(value, list):
             stack += [(inner, (*place, number)) for number, inner in reversed([*enumerate(value)])]
 
@@ -197,7 +205,8 @@ def is_settings(value: dict[str, Any]) -> bool:
 
 
 def records_of(document: Any) -> list[Any]:
-    """The records of a document: of its lists, and its objects of objects, the one that says most; else itself.
+    """The records of a document: of its lists, and its objects of objects, the one that says most, with the lists of
+    objects beside it; else itself.
 
     The first record has under ``(file)`` what the document says besides; one of an object has its key as ``key``.
 
@@ -213,15 +222,27 @@ def records_of(document: Any) -> list[Any]:
             by_holder[holder] = by_holder.get(holder, 0) + length
     if not by_holder:
         return [document]
-    holder = max(by_holder, key=lambda place: (by_holder[place], -len(place)))
-    if by_holder[holder] <= sum(length for place, length in said if holder != place[: len(holder)]):
+    best = max(by_holder, key=lambda place: (by_holder[place], -len(place)))
+    beside = [place for place in by_holder if place[:-1] == best[:-1] and _holds_objects(document, place)]
+    holders = beside if best in beside else [best]  # nodes, and edges
+    if sum(map(by_holder.__getitem__, holders)) <= sum(
+        length for place, length in said if not any(holder == place[: len(holder)] for holder in holders)
+    ):
         return [document]
-    held = _at(document, holder)
-    records = [_with_key(key, value) for key, value in held.items()] if isinstance(held, dict) else list(held)
+    records, rest = list[Any](), document
+    for holder in holders:
+        held, rest = _at(document, holder), without(rest, holder)
+        records += [_with_key(key, value) for key, value in held.items()] if isinstance(held, dict) else held
     first = next((record for record in records if isinstance(record, Node)), None)
-    if first is not None and (rest := without(document, holder)):
+    if first is not None and rest:
         first.setdefault("(file)", rest)  # once, not in each: a file of many records would grow as their square
     return records
+
+
+def _holds_objects(document: Node, place: Place) -> bool:
+    """Whether a list of objects that are no turns lies at a place."""
+    held = _at(document, place)
+    return isinstance(held, list) and all(isinstance(item, Node) for item in held) and not is_transcript(held)
 
 
 def _holders(document: Node, place: Place) -> Iterator[Place]:
@@ -303,6 +324,7 @@ _TRANSCRIPTS = (
     {"type", "payload", "timestamp"},
     {"author", "content", "create_time"},
     {"sender", "text", "uuid"},
+    {"date_unixtime", "text"},
 )
 """Keys that together tell a turn of a host's transcript."""
 _OF_ITEM = ("metadata", "temporal")
@@ -344,6 +366,12 @@ def _turns(item: Any) -> list[Any]:
     """
     if not isinstance(item, Node):
         return [item]
+    if isinstance(boxes := item.get("listContent"), list):  # Google Keep: the text of a note with boxes
+        lines = (
+            f"- [{'x' if box.get('isChecked') else ' '}] {box.get('text')}" for box in boxes if isinstance(box, Node)
+        )
+        item["textContent"] = "\n".join(lines)
+        del item["listContent"]
     nodes, listed = item.get("mapping"), item.get("chat_messages")
     if isinstance(nodes, dict):
         listed = [node.get("message") for node in nodes.values() if isinstance(node, dict)]
@@ -454,14 +482,14 @@ def add_row(
         names_of = {**_COLUMNS, "source_id": (*IDS, "key")}
         rest = without(item, prose.place)
     values = {name: first_of(places, names, text_of) for name, names in names_of.items()}
-    measures = measures_in(places)
+    measures, status = measures_in(places), status_in(places)
     created, updated = first_of(places, _CREATED, _moment), first_of(places, UPDATED, _moment)
     expires = end_in(places, _begin(places))
     tags = first_of(places, TAGS, lambda value: loose_words(value) or None) or []
     columns: list[tuple[tuple[str, ...], Callable[[object], Any], Any]]
     columns = [(names, text_of, values[name]) for name, names in names_of.items()]
     columns += [(_CREATED, _moment, created), (UPDATED, _moment, updated), (TAGS, _tags, tags)]
-    columns += [(tuple(ENDS), end_of, expires)]
+    columns += [(tuple(ENDS), end_of, expires), (STATUS, status_of, status)]
     known = [
         key
         for key, value in rest.items()
@@ -482,6 +510,7 @@ def add_row(
         created_at=created,
         updated_at=updated or created,
         expires_at=expires,
+        status=status,
         line_start=lines[0],
         line_end=lines[1],
         extra=extra_of(rest, known),
