@@ -143,7 +143,7 @@ class _Words(NamedTuple):
         often = np.unique(last[last == known[: len(last)]])
         for some, text, code in zip(self.blocks, self.text, self.code, strict=True):
             key = self.word[code] * several + scopes[some][text]
-            yield np.append(often, -1)[np.searchsorted(often, key)] != key
+            yield ~np.isin(key, often)
 
 
 def _flags(values: pa.Array) -> Mask:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import chain, combinations_with_replacement, product
 from math import log2
 from typing import Any
@@ -48,10 +48,12 @@ _GROUP = 2048
 _BITS_A_TRIGRAM = 8
 """Bits of a signature for each trigram that may differ; with fewer, texts without much in common look alike."""
 _SIGNATURE = 16  # 64-bit words
+_FEW = 64
+"""Texts whose trigrams are read at once."""
 _LISTS = 1 << 20
 """Lists of the texts that have a trigram; some trigrams share one."""
 _MOST_LETTERS = 160_000
-"""More than Unicode has assigned; `STEP` texts of so many letters to the third power are below `_NUMBERS`."""
+"""More than Unicode has assigned; `_FEW` texts of so many letters to the third power are below `_NUMBERS`."""
 _NUMBERS = 1 << 63
 """Numbers that 64 bits hold."""
 _GOLDEN = np.uint32(0x9E3779B1)
@@ -154,30 +156,33 @@ def trigrams(texts: Texts, scopes: Ints, text: Ints | None = None) -> Grams:
         n_letters += len(letters)
     # Where there are more letters than an exact number of a trigram has room for, the last of them count as one.
     used = np.flatnonzero(is_used)
-    n, code = min(len(used), _MOST_LETTERS), np.zeros(int(used.max(initial=0)) + 1, np.int64)
-    code[used] = np.minimum(np.arange(len(used)), n - 1)
+    n = min(len(used), _MOST_LETTERS)
     width, sizes, done = n**_SIZE, np.zeros(len(texts), np.int64), 0
+    # Numbers of half the size take half of the time, and those of few texts stay in the processor's cache.
+    wide: Any = np.uint32 if _FEW * width < 1 << 32 else np.int64
+    code = np.zeros(int(used.max(initial=0)) + 1, wide)
+    code[used] = np.minimum(np.arange(len(used)), n - 1)
     members = np.empty(n_letters, np.uint32 if width < 1 << 32 else np.int64)
-    for start, (letters, lengths) in zip(range(0, len(texts), STEP), _letters(texts), strict=True):
-        coded, ends, some = code[letters], np.cumsum(lengths), sizes[start : start + STEP]
-        cells = (np.repeat(np.arange(len(lengths)), lengths) * n + coded)[:-2] * n + coded[1:-1]
+    for start, (letters, lengths) in zip(range(0, len(texts), _FEW), _letters(texts), strict=True):
+        coded, ends, some = code[letters], np.cumsum(lengths), sizes[start : start + _FEW]
+        cells = (np.repeat(np.arange(len(lengths), dtype=wide), lengths) * n + coded)[:-2] * n + coded[1:-1]
         cells = cells * n + coded[2:]
         whole = np.ones(len(letters), bool)
         for last in range(1, _SIZE):
             whole[ends[ends >= last] - last] = False
         cells = np.sort(cells[whole[: len(cells)]])
         cells = cells[np.append(True, cells[1:] != cells[:-1])[: len(cells)]]  # np.unique hashes, ten times as long
-        begins = np.arange(len(some) + 1) * width
-        some[:] = np.diff(np.searchsorted(cells, begins))
-        members[done : done + len(cells)] = cells - np.repeat(begins[:-1], some)
+        begins = np.arange(len(some), dtype=wide) * width
+        some[:] = np.diff(np.append(np.searchsorted(cells, begins), len(cells)))
+        members[done : done + len(cells)] = cells - np.repeat(begins, some)
         done += len(cells)
     return Grams(members[:done], sizes, np.arange(len(texts)) if text is None else text, scopes, width)
 
 
 def _letters(texts: Texts) -> Iterator[tuple[NDArray[np.uint32], Ints]]:
     """The code points of some texts after the other, and how many each has."""
-    for start in range(0, len(texts), STEP):
-        some = texts[start : start + STEP]
+    for start in range(0, len(texts), _FEW):
+        some = texts[start : start + _FEW]
         some = some if isinstance(some, Sequence) else some.to_pylist()
         letters = np.frombuffer("".join(some).encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
         yield letters, np.array([*map(len, some)], np.int64)
@@ -325,16 +330,19 @@ def _of_large(grams: Grams, floor: float, families: Families, scope: Ints) -> It
     # Texts of templates meet those of none, and one another only where their gaps are filled alike.
     is_member, sizes = families.is_member[scope], grams.sizes
     yield from _equal_keys(scope[is_member], families.gaps[scope[is_member]])
-    members, lone = (_by_size(sizes, scope[chosen]) for chosen in (is_member, ~is_member))
-    met = []
-    for pair in chain(combinations_with_replacement(lone, 2), product(lone, members)):
-        (shorter, _, least), (longer, of_longer, most) = sorted(pair, key=lambda group: group[2])
+    lone, members = (_by_size(sizes, scope[chosen]) for chosen in (~is_member, is_member))
+    groups, met = [*lone, *members], []
+    ours, others = range(len(lone)), range(len(lone), len(groups))
+    for pair in chain(combinations_with_replacement(ours, 2), product(ours, others)):
+        shorter, longer = sorted(pair, key=lambda group: groups[group][2])
+        least, (_, of_longer, most) = groups[shorter][2], groups[longer]
         if floor * floor * of_longer - _MARGIN <= least:
             met.append((longer, shorter, int(_most_apart(most, least, floor)), _bits(most, floor)))
+    signed = cache(lambda group, bits: grams.signed(groups[group][0], bits))  # a group meets many
     for longer, shorter, most, bits in bar("near texts", met, leave=False):
-        for one, other, apart in near_bits(grams.signed(longer, bits), grams.signed(shorter, bits), most):
-            i, j = longer[one], shorter[other]
-            is_once = i < j if longer is shorter else i != j
+        for one, other, apart in near_bits(signed(longer, bits), signed(shorter, bits), most):
+            i, j = groups[longer][0][one], groups[shorter][0][other]
+            is_once = i < j if longer == shorter else i != j
             fits = is_once & (apart <= _most_apart(sizes[i], sizes[j], floor))
             yield i[fits], j[fits]
 
