@@ -40,17 +40,22 @@ def _any_of(*words: str) -> str:
     return "|".join(re.escape(word).replace(r"\ ", "[ ._-]") for word in words)
 
 
-def _marks(words: str) -> tuple[str, str]:
-    """What stands before and after the name of a copy, by these words."""
-    before = rf"(?:{words})[ _.-]{{1,3}}(?:of[ _]|[—-][ _])?|_{{0,3}}BACKUP_{{1,3}}"
-    after = (  # all repetitions are bounded: a name of one sign alone leaves nothing to come back to
-        r"\.sync-conflict-[\w-]{1,60}",
-        rf"[ _.-]{{0,3}}[(\[](?:\d{{1,3}}|[^()\[\]]{{0,60}}(?:{words})[^()\[\]]{{0,60}})[)\]]",
-        r"[ _.-]{1,3}_{0,3}BACKUP_{0,3}[\w.-]{0,60}",
-        rf"[ _.—-]{{1,3}}(?:{words})(?:[ _-]{{0,3}}[\d-]{{1,20}})?",
-        r"~",
+def _before(words: str) -> str:
+    """What stands before the name of a copy, by these words: a bare one may begin a name, as in "backup plan"."""
+    return rf"(?:{words})(?:[ _-]of[ _-]| [—-] )|(?-i:_{{0,3}}BACKUP_{{1,3}})"
+
+
+def _after(words: str) -> str:
+    """What stands after the name of a copy, by these words; a bare one may end a name too, as in "server backup"."""
+    return "|".join(
+        (  # all repetitions are bounded: a name of one sign alone leaves nothing to come back to
+            r"\.sync-conflict-[\w-]{1,60}",
+            r"[ _.-]{0,3}[(\[](?:\d{1,3}|[^()\[\]]{0,60}(?:conflicted copy|конфликтующая копия)[^()\[\]]{0,60})[)\]]",
+            rf"[ _.-]{{0,3}}[(\[](?:[^()\[\]]{{0,60}} )?(?:{words})(?:[ _-]{{1,3}}[\d-]{{1,20}})?[)\]]",
+            r"(?-i:[ _.-]{1,3}_{0,3}BACKUP_{0,3}[\w.-]{0,60})",
+            r"(?: [—-])? (?:copy|копия)(?: \d{1,3})?|\.(?:bak|bkp|orig|backup)|~",
+        )
     )
-    return before, "|".join(after)
 
 
 _FOLDER, _STORE, _OLD = _any_of(*ASIDE, *OLD), _any_of(*_STORES), _any_of(*OLD)
@@ -59,19 +64,21 @@ PLACE = rf"(?i)(?:^|/)(?:\d{{1,4}})?[._$\s-]{{0,8}}(?:(?:{_STORE})[ _-])?(?:{_FO
 """A folder of archives, backups or copies in a path, as an RE2 pattern; ё is written е."""
 _NUMBER = r"[ _][2-9]"
 _MARKED = r"(?i)^(?:.*/)?(?:(?:{})[^/]+|[^/]+?(?:{}|{}))(?:\.[A-Za-z]{{1,8}}(?:\.(?:bak|orig))?)?$|\.(?:bak|orig)$"
-_SURE, _ANY = (_marks(_any_of(*ASIDE, *CONFLICTS, *more)) for more in ((), OLD))
-MARKED = _MARKED.format(*_ANY, _NUMBER)
+_USUAL, _ANY = (_any_of(*ASIDE, *CONFLICTS, *more) for more in ((), OLD))
+_BARE_AFTER = r"|[ _.—-]{{1,3}}(?:{})(?:[ _-]{{0,3}}[\d-]{{1,20}})?"
+_ANY_BEFORE, _ANY_AFTER = _before(_ANY) + rf"|(?:{_ANY})[ _.-]{{1,3}}", _after(_ANY) + _BARE_AFTER.format(_ANY)
+MARKED = _MARKED.format(_ANY_BEFORE, _ANY_AFTER, _NUMBER)
 """The path of a file whose name may say that it is a copy, as an RE2 pattern; ё is written е."""
-_SURELY_MARKED = re.compile(_MARKED.format(*_SURE, _NUMBER))
-_MARK, _ANY_MARK = (re.compile(rf"(?i)^(?:{before})(?=\w)|(?:{after}){{1,3}}$") for before, after in (_SURE, _ANY))
-_MAY_MARK = re.compile(rf"(?i)^(?:{_OLD})[ _-](?=\w)|(?:{_NUMBER}|[ _-](?:{_OLD}))$")
+_SURELY_MARKED = re.compile(_MARKED.format(_before(_USUAL), _after(_USUAL) + _BARE_AFTER.format(_USUAL), _NUMBER))
+_MARK = re.compile(rf"(?i)^(?:{_before(_USUAL)})(?=\w)|(?:{_after(_USUAL)}){{1,3}}$")
+_ANY_MARK = re.compile(rf"(?i)^(?:{_ANY_BEFORE})(?=\w)|(?:{_ANY_AFTER}){{1,3}}$")
 
 
 def without_mark(stem: str) -> str:
     """The name of a file, without its ending, as it was before it was copied; ё is written е.
 
-    >>> [without_mark(stem) for stem in ("заметка (1)", "note copy", "plan.sync-conflict-20260102-AB", "tea", "part 2")]
-    ['заметка', 'note', 'plan', 'tea', 'part 2']
+    >>> [without_mark(stem) for stem in ("заметка (1)", "note copy", "plan.sync-conflict-20260102-AB", "backup plan")]
+    ['заметка', 'note', 'plan', 'backup plan']
     """
     plain = stem.replace("Ё", "Е").replace("ё", "е")
     return _MARK.sub("", plain).strip(" ._—-") or plain
@@ -92,12 +99,12 @@ def copied_from(path: str) -> str | None:
 
 
 def without_doubtful_mark(stem: str) -> str:
-    """The name of a file without a lone digit or a word for old, which mark a copy where a file of that name exists.
+    """The name of a file without a lone digit or a bare word, which mark a copy where a file of that name exists.
 
-    >>> [without_doubtful_mark(stem) for stem in ("note 2", "2026 10", "note-2", "заметка старая")]
-    ['note', '2026 10', 'note-2', 'заметка']
+    >>> [without_doubtful_mark(stem) for stem in ("note 2", "2026 10", "note-2", "заметка старая", "backup plan")]
+    ['note', '2026 10', 'note-2', 'заметка', 'plan']
     """
-    return _MAY_MARK.sub("", stem)
+    return re.sub(rf"{_NUMBER}$", "", _ANY_MARK.sub("", stem))
 
 
 def is_aside(path: str, beside: Collection[str] = ()) -> bool:
