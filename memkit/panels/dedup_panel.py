@@ -140,7 +140,7 @@ class DedupPanel(Panel):
         n_able = counts["pairs"] - n_never
         never = f"; {count_of(n_never, 'hollow one never does', 'hollow ones never do')}" if n_never else ""
         title = f"{counts['merging']:,} of {count_of(n_able, 'pair')} merge at {self._threshold:g}{never}"
-        return replace(similarity(self.dedup.distinct_, self._threshold), title=title)
+        return replace(similarity(self._current, self._threshold), title=title)
 
     def _code(self, state: State) -> str:
         changes = changed_values(self.dedup, state[self.section])
@@ -190,9 +190,14 @@ class DedupPanel(Panel):
         return nearest[:most]
 
     @property
+    def _current(self) -> pa.Table:
+        """All pairs, as the kind by which they merge at the thresholds that are set."""
+        return self._configured(self.session.state).current_pairs()
+
+    @property
     def _pairs(self) -> pa.Table:
         """The pairs to judge: those that can merge, and with the switch those that a conflict blocks too."""
-        pairs = self.dedup.distinct_
+        pairs = self._current
         return pairs if self._shows_blocked else pairs.filter(pc.invert(never_merges(pairs)))
 
     def _blocked(self) -> str:

@@ -3,9 +3,10 @@
 Contradictions are often more similar than paraphrases ("rent 1200", "rent 1500"), so no similarity separates them.
 
 There are two thresholds of one notion. Here a conflict blocks a merge, where a mistake loses a memory: any number, date
-or negation that differs in corresponding sentences is one, whether or not it is of the same attribute. What is shown to
-a person as a contradiction (`memkit.text.contradictions`) must be one: of the same attribute of the same subject. All
-that is shown blocks too. So does one word in the place of another (`memkit.text.one_word`).
+or negation that differs in corresponding sentences is one, whether or not it is of the same attribute. A sign counts as
+a number does: "-5" is not "5", "50%" not "50", "C++" not "C". What is shown to a person as a contradiction
+(`memkit.text.contradictions`) must be one: of the same attribute of the same subject. All that is shown blocks too. So
+does one word in the place of another (`memkit.text.one_word`).
 """
 
 from __future__ import annotations

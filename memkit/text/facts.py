@@ -26,7 +26,14 @@ _AT_ONCE = 200_000
 """Pairs of sets that are compared at once."""
 _UNIT = re.compile(r"(?<=[.!?…;])\s+|\n+")
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
-_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+_NUMBER = re.compile(r"(?:(?<![^\s(\[{«\"'=:<>≤≥])[-−–])?\d+(?:[.,]\d+)*")
+_SIGN = re.compile(
+    r"[%‰$€£¥₽≠≤≥]|!=|(?<=\d)\+(?!\d)"  # of a number
+    r"|(?<![-=])(?:<|(?<!^)>)=?(?=\s?[-−]?\d)|^>=?(?=\d)"  # with a blank, a > that begins a line is that of a quote
+    r"|(?<!\w)[^\W\d_]+(?:\++|#)(?!\w)|(?<!\w)[A-ZА-Я][a-zа-я]?[-−](?!\w)"  # of a name: C++, Rh-
+    r"|(?<![\w.])\.[^\W\d_]+|~(?=/)|(?<![\w-])--(?=\w)|[:;]-?[()](?!\w)"  # .env, ~/bin, --force, :)
+)
+_SIGNS = {"−": "-", "–": "-", "≤": "<=", "≥": ">=", "≠": "!="}
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{1,2}[./][0-9]{1,2}(?:[./][0-9]{2,4})?")
 
 
@@ -293,8 +300,10 @@ class WordReader:
         self._words: dict[str, tuple[str, str]] = {}
 
     def __call__(self, text: str) -> tuple[list[str], list[str], int, set[str]]:
-        text = text.casefold()
-        said: dict[str, list[str]] = {"number": _NUMBER.findall(text), "date": _DATE.findall(text)}
+        signs, text = _SIGN.findall(text), text.casefold()
+        # With another sign it is another number.
+        numbers = [_plain(value) for value in (*_NUMBER.findall(text), *signs)]
+        said: dict[str, list[str]] = {"number": numbers, "date": _DATE.findall(text)}
         n_denials, others = 0, set()
         for word in _WORD.findall(text):
             kind, value = self._words.get(word) or self._words.setdefault(word, self._kind(folded(word)))
@@ -313,6 +322,15 @@ class WordReader:
         if day:
             return "date", day[0]
         return ("negation", word) if self._reader.is_negation(word) else ("word", word[:_STEM])
+
+
+def _plain(value: str) -> str:
+    """A number or sign in one spelling.
+
+    >>> _plain("−5"), _plain("≥"), _plain("Rh−")
+    ('-5', '>=', 'rh-')
+    """
+    return "".join(_SIGNS.get(letter, letter) for letter in value).casefold()
 
 
 class Cells(NamedTuple):

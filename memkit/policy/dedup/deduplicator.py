@@ -21,7 +21,17 @@ from memkit.formats.linked.links import links_in
 from memkit.policy.base import VERDICT, Policy, needed
 from memkit.policy.dedup.agreement import precision_recall, similarity_of, threshold_for
 from memkit.policy.dedup.clusters import SURVIVORS, Order, chains, components, in_order, verdicts
-from memkit.policy.dedup.pairs import FLAGS, KINDS, OWNER, each_once, find_pairs, mergeable, node_table, reaching
+from memkit.policy.dedup.pairs import (
+    FLAGS,
+    KINDS,
+    OWNER,
+    each_once,
+    find_pairs,
+    mergeable,
+    node_table,
+    reaching,
+    similar,
+)
 from memkit.schemas import REPLACED, kinds_where, tuples_of, with_column, without_file
 from memkit.tables.statement import as_table, input_table
 
@@ -81,7 +91,8 @@ class Deduplicator(Policy):
     ----------
     pairs_ : pyarrow.Table
         a_id, b_id (string; for a substring, a is the part), kind (string), similarity (float64: 1 for exact and
-        substring, the cosine of trigram sets for lexical, of vectors for semantic), number_conflict, date_conflict,
+        substring, the cosine of trigram sets for lexical, or 1 where only marks differ in a short text, the cosine of
+        vectors for semantic), number_conflict (signs count: "-5", "50%", "C++"), date_conflict,
         negation_conflict, value_conflict, contradiction (any of them), owner (string: ``store`` or ``subject``,
         whichever differs in equal words of two owners, else null), same_user (bool). Exact duplicates appear as their
         least id.
@@ -213,10 +224,17 @@ class Deduplicator(Policy):
 
     def merging_pairs(self) -> pa.Table:
         """The pairs that merge at the current thresholds, each once: columns as in ``distinct_``."""
-        self._fitted()
+        pairs = self.current_pairs()
+        return pairs.filter(reaching(pairs, *self._least()))
+
+    def current_pairs(self) -> pa.Table:
+        """All pairs, each once and as the kind by which it is similar enough at the current thresholds, if one is."""
+        return each_once(self._fitted().pairs_, similar(self.pairs_, *self._least()))
+
+    def _least(self) -> tuple[tuple[str, ...], float, float]:
+        """The kinds that merge, and the thresholds by meaning and by letters."""
         threshold = self.threshold_ if self.threshold is None else float(self.threshold)
-        merges = reaching(self.pairs_, ("exact", *self.kinds), threshold, float(self.lexical_threshold))
-        return each_once(self.pairs_.filter(merges))
+        return ("exact", *self.kinds), threshold, float(self.lexical_threshold)
 
     def report(self) -> pa.Table:
         """Counts at the current thresholds: measure (string), count (int64).
@@ -266,18 +284,18 @@ class Deduplicator(Policy):
         return self
 
     def _merging(self) -> tuple[Any, ...]:
-        threshold = self.threshold_ if self.threshold is None else float(self.threshold)
+        _, threshold, lexical_threshold = self._least()
         semantic, lexical = self.floors_
         for name, kind, value, floor in (
             ("threshold", "semantic", threshold, semantic),
-            ("lexical_threshold", "lexical", self.lexical_threshold, lexical),
+            ("lexical_threshold", "lexical", lexical_threshold, lexical),
         ):
             if kind in self.kinds and value < floor:
                 raise ParameterError(
                     f"Deduplicator: '{name}' must be at least {floor:g}, the floor that fit used. Got {value:g}. "
                     "Fit again with a lower floor."
                 )
-        return mergeable(self.node_pairs_, self.kinds, threshold, float(self.lexical_threshold))
+        return mergeable(self.node_pairs_, self.kinds, threshold, lexical_threshold)
 
     @property
     def by_user(self) -> bool:  # type: ignore[override]  # a parameter says so

@@ -62,6 +62,11 @@ _MARGIN = 1e-9
 _UNIT = re.compile(r"[^\W\u2e80-\U0010ffff]+|[\s\S]")
 """A word, or another character; from U+2E80 on, in East Asian writing, each character has borders."""
 _NONE = np.empty(0, dtype=np.int64)
+_MARKS = str.maketrans("ё‑", "е-", ' ,;!…()[]{}«»"“”„`*|•—–')
+_AT_BORDERS = re.compile(r"(?<!\w)[.:'’‘_‑-]+|[.:'’‘_‑-]+(?!\w)")
+"""Marks that within a word are of it: "ivan.petrov", "e-mail"."""
+_SHORT = 120
+"""The characters of a text that has few trigrams in common with itself in other marks."""
 
 
 @dataclass(frozen=True)
@@ -286,6 +291,27 @@ def _bordered(text: str) -> str:
     '|чай|!|'
     """
     return "\x1f".join(("", *_UNIT.findall(text), ""))
+
+
+def unmarked(texts: pa.Array) -> Ints:
+    """A number for each short text, the same where only marks and blanks differ; -1: a longer one.
+
+    >>> unmarked(pa.array(["чай!", "— „чай“", "чай?"])).tolist()
+    [0, 0, 1]
+    """
+    numbers, short = np.full(len(texts), -1), np.flatnonzero(pc.utf8_length(texts).to_numpy() <= _SHORT)
+    plain = [_AT_BORDERS.sub("", text).translate(_MARKS) for text in texts.take(pa.array(short)).to_pylist()]
+    numbers[short] = pa.array(plain, pa.string()).dictionary_encode().indices.to_numpy()
+    return numbers
+
+
+def pairs_by_marks(plain: Ints, scopes: Ints, families: Families) -> Pairs:
+    """The pairs of a scope that are the same but for marks, as `unmarked` numbers them."""
+    short = np.flatnonzero(plain >= 0)
+    key = plain[short] * (int(scopes.max(initial=0)) + 1) + scopes[short]
+    i, j = (np.concatenate(side) for side in zip((_NONE, _NONE), *_equal_keys(short, key), strict=True))
+    may_be = families.may_pair(i, j)
+    return i[may_be], j[may_be], np.ones(int(may_be.sum()))
 
 
 def lexical_pairs(grams: Grams, floor: float, families: Families | None = None) -> Pairs:

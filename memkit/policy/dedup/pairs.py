@@ -149,7 +149,7 @@ def find_pairs(nodes: Nodes, settings: Any, encoder: Any, vectors: Any) -> tuple
 
 
 def _each_once(kind: str, found: list[Pairs]) -> pa.Table:
-    """The pairs of nodes of a kind, each once, however many scopes it was found in."""
+    """The pairs of nodes of a kind, each once and as it was found first, however many scopes it was found in."""
     nothing = *np.empty((2, 0), np.int64), np.empty(0)
     a, b, similarity = (np.concatenate(part) for part in zip(nothing, *found, strict=True))
     once = np.unique(np.stack([a, b]), axis=1, return_index=True)[1] if len(a) else a
@@ -199,7 +199,8 @@ def _of_batch(
 ) -> list[tuple[str, Any]]:
     grams = near.trigrams(texts, scopes, text)
     substrings = near.substring_pairs(texts.take(pa.array(text)), scopes, grams, words, families)
-    return [("substring", substrings), ("lexical", near.lexical_pairs(grams, floor, families))]
+    marked = near.pairs_by_marks(near.unmarked(texts)[text], scopes, families)
+    return [("substring", substrings), ("lexical", marked), ("lexical", near.lexical_pairs(grams, floor, families))]
 
 
 def _of_namesakes(nodes: Nodes, settings: Any, vectors: Any) -> list[tuple[str, Pairs]]:
@@ -218,7 +219,10 @@ def _of_namesakes(nodes: Nodes, settings: Any, vectors: Any) -> list[tuple[str, 
         grams, none = near.trigrams(texts, np.zeros(len(distinct), np.int64)), Families.none(len(distinct))
         substrings = near.substrings_of(texts, grams, [(i, j), (j, i)], words, none)
         lexical = near.lexical_of(grams, floor, near.likely(grams, floor, none, [(i, j)]))
-        for kind, (a, b, alike) in (("substring", substrings), ("lexical", lexical)):
+        plain = near.unmarked(texts)
+        same = np.flatnonzero((plain[i] == plain[j]) & (plain[i] >= 0))
+        marked = i[same], j[same], np.ones(len(same))
+        for kind, (a, b, alike) in (("substring", substrings), ("lexical", marked), ("lexical", lexical)):
             found.append((kind, (distinct[a], distinct[b], alike)))
     if vectors is not None:
         found.append(("semantic", near_of(vectors, low, high, float(settings.floor))))
@@ -335,23 +339,32 @@ def never_merges(pairs: pa.Table) -> pa.ChunkedArray:
     return pc.or_(differs, pc.is_valid(pairs[OWNER])) if OWNER in names else differs
 
 
-def each_once(pairs: pa.Table) -> pa.Table:
-    """Each pair once, whichever kinds found it: of these the exact, else the one by meaning, by letters, by parts."""
+def each_once(pairs: pa.Table, reached: Mask | None = None) -> pa.Table:
+    """Each pair once, whichever kinds found it: of these the exact, else the one by meaning, by letters, by parts.
+
+    One that is `reached` comes before one that is not.
+    """
     rank = pc.index_in(pairs["kind"], value_set=pa.array(["exact", *reversed(KINDS)])).to_numpy()
-    order = np.argsort(rank, kind="stable")
+    order = np.lexsort((rank, np.zeros(len(rank), bool) if reached is None else ~reached))
     a, b = (pairs[name].combine_chunks().take(order) for name in ("a_id", "b_id"))
     ends = pc.min_element_wise(a, b), pc.max_element_wise(a, b)
     codes = pc.binary_join_element_wise(*ends, "\x1f").dictionary_encode().indices.to_numpy()
     return pairs.take(np.sort(order[np.unique(codes, return_index=True)[1]]))
 
 
+def similar(pairs: pa.Table, kinds: tuple[str, ...], threshold: float, lexical_threshold: float) -> Mask:
+    """Which pairs are of some kinds and as similar as their kind has to be."""
+    kind, similarity = pairs["kind"].to_numpy().astype(str), pairs["similarity"].to_numpy()
+    least = np.select([kind == "semantic", kind == "lexical"], [threshold, lexical_threshold], 0.0)
+    reached: Mask = np.isin(kind, kinds) & (similarity >= least)
+    return reached
+
+
 def reaching(
     pairs: pa.Table, kinds: tuple[str, ...] = ("exact", *KINDS), threshold: float = 0, lexical_threshold: float = 0
 ) -> pa.Array:
-    """Which pairs no conflict keeps apart, are of some kinds and as similar as their kind has to be."""
-    kind, similarity = pairs["kind"].to_numpy().astype(str), pairs["similarity"].to_numpy()
-    least = np.select([kind == "semantic", kind == "lexical"], [threshold, lexical_threshold], 0.0)
-    return pc.and_not(pa.array(np.isin(kind, kinds) & (similarity >= least)), never_merges(pairs))
+    """Which pairs are `similar` and kept apart by no conflict."""
+    return pc.and_not(pa.array(similar(pairs, kinds, threshold, lexical_threshold)), never_merges(pairs))
 
 
 def mergeable(
