@@ -2,14 +2,14 @@
 
 In an archive or a backup, or as a copy beside its original, a memory is archived. The author's own word counts first.
 Entries of an index and facts of users have archives that are no such place, and logs stay what they are wherever they
-lie. Names and places say what is old, a copy or a backup; `is_aside`, `without_mark` and `copied_from` know them.
+lie. Names and places say what is old, a copy or a backup; `is_aside`, `original_name` and `copied_from` know them.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from itertools import chain
 
 import pyarrow as pa
@@ -74,14 +74,20 @@ _MARK = re.compile(rf"(?i)^(?:{_before(_USUAL)})(?=\w)|(?:{_after(_USUAL)}){{1,3
 _ANY_MARK = re.compile(rf"(?i)^(?:{_ANY_BEFORE})(?=\w)|(?:{_ANY_AFTER}){{1,3}}$")
 
 
-def without_mark(stem: str) -> str:
+def original_name(stem: str, stems: Callable[[], Collection[str]]) -> str:
     """The name of a file, without its ending, as it was before it was copied; ё is written е.
 
-    >>> [without_mark(stem) for stem in ("заметка (1)", "note copy", "plan.sync-conflict-20260102-AB", "backup plan")]
-    ['заметка', 'note', 'plan', 'backup plan']
+    A lone digit or a bare word marks a copy where a file of that name is among `stems`, which are in lower case.
+
+    >>> [original_name(stem, lambda: ()) for stem in ("заметка (1)", "note copy", "plan.sync-conflict-AB", "part 2")]
+    ['заметка', 'note', 'plan', 'part 2']
+    >>> [original_name(stem, lambda: {"note", "план"}) for stem in ("note 2", "старый план", "2026 10", "backup tea")]
+    ['note', 'план', '2026 10', 'backup tea']
     """
     plain = stem.replace("Ё", "Е").replace("ё", "е")
-    return _MARK.sub("", plain).strip(" ._—-") or plain
+    name = _MARK.sub("", plain).strip(" ._—-") or plain
+    bare = re.sub(rf"{_NUMBER}$", "", _ANY_MARK.sub("", name))
+    return bare if bare.casefold() in stems() else name
 
 
 def copied_from(path: str) -> str | None:
@@ -96,15 +102,6 @@ def copied_from(path: str) -> str | None:
     stem, dot, ending = name.rpartition(".")
     original = _ANY_MARK.sub("", stem).strip(" ._—-")
     return f"{folder}{slash}{original}{dot}{ending}" if original and original != stem else None
-
-
-def without_doubtful_mark(stem: str) -> str:
-    """The name of a file without a lone digit or a bare word, which mark a copy where a file of that name exists.
-
-    >>> [without_doubtful_mark(stem) for stem in ("note 2", "2026 10", "note-2", "заметка старая", "backup plan")]
-    ['note', '2026 10', 'note-2', 'заметка', 'plan']
-    """
-    return re.sub(rf"{_NUMBER}$", "", _ANY_MARK.sub("", stem))
 
 
 def is_aside(path: str, beside: Collection[str] = ()) -> bool:

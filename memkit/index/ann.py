@@ -13,20 +13,17 @@ threshold holds no pair; only what passes is multiplied out. `r` is chosen on a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
-from memkit.base.parallel import bar, is_configured, results
-from memkit.base.params import check_value
-from memkit.errors import MemkitError, ParameterError
+from memkit.base.parallel import bar, results
+from memkit.errors import MemkitError
 from memkit.index.encoders.base import Vectors, check_block, cores, one_thread, unit_rows
 from memkit.schemas import Ints, Mask
 
@@ -238,7 +235,6 @@ def cosines_of(queries: Vectors, rows: Vectors, neighbours: Ints) -> NDArray[np.
     return scores
 
 
-PAIRS = pa.schema([("i", pa.int64()), ("j", pa.int64()), ("cosine", pa.float64())])
 MAX_PAIRS = 50_000_000
 
 _MARGIN = 1e-5  # more than single precision loses, so that no pair is missed before it is scored in double
@@ -258,9 +254,9 @@ Wanted = Callable[[Ints, Ints], Mask]
 def near_pairs(
     vectors: NDArray[Any],
     threshold: float,
-    groups: Sequence[Any] | pa.Array | pa.ChunkedArray | None = None,
-    wanted: Wanted | None = None,
-) -> pa.Table:
+    groups: Ints | None = None,
+    wanted: Wanted = lambda i, j: np.ones(len(i), bool),
+) -> Pairs:
     """Every pair of rows of one group whose cosine is at least `threshold`.
 
     Parameters
@@ -268,38 +264,35 @@ def near_pairs(
     vectors : ndarray of shape (n, dim)
         Any lengths; a zero row is near nothing.
     threshold : float, cosine in (0, 1]
-    groups : sequence of length n, optional
-        Only rows of equal group are compared; nulls are one group.
+    groups : ndarray of int64, shape (n,), optional
+        Only rows of equal group are compared.
     wanted : callable, optional
         ``wanted(i, j)`` says which pairs of rows count; the others are neither scored nor kept.
 
     Returns
     -------
-    pa.Table
+    tuple of ndarray
         i, j (int64, i < j), cosine (float64, rounded to 6 digits, so equal rows have 1.0); sorted by i, j.
 
     Raises
     ------
-    ParameterError
-        For a threshold outside (0, 1] or groups of another length.
     MemkitError
         For NaN or infinity in `vectors`, or more than `MAX_PAIRS` pairs.
 
     Examples
     --------
-    >>> near_pairs(np.array([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0]]), 0.9).to_pylist()
-    [{'i': 0, 'j': 1, 'cosine': 1.0}]
+    >>> [side.tolist() for side in near_pairs(np.array([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0]]), 0.9)]
+    [[0], [1], [1.0]]
     """
-    check_value("near_pairs", "threshold", threshold, "float", low=0, low_open=True, high=1, unit="cosine")
     array = np.asarray(vectors)
     unit = unit_rows(check_block(array, range(len(array)), "near_pairs"))
     live = np.flatnonzero(unit.any(axis=1))
-    blocks = list(_bounded(_grouped(unit, live, _codes(groups, len(unit)), float(threshold), wanted or _all)))
-    if not blocks:
-        return PAIRS.empty_table()
-    i, j, cosine = (np.concatenate(part) for part in zip(*blocks, strict=True))
+    codes = np.zeros(len(unit), np.int64) if groups is None else groups
+    blocks = _bounded(_grouped(unit, live, codes, float(threshold), wanted))
+    nothing = *np.empty((2, 0), np.int64), np.empty(0)
+    i, j, cosine = (np.concatenate(part) for part in zip(nothing, *blocks, strict=True))
     order = np.lexsort((j, i))
-    return pa.table([i[order], j[order], cosine[order]], schema=PAIRS)
+    return i[order], j[order], cosine[order]
 
 
 def near_of(vectors: NDArray[Any], i: Ints, j: Ints, threshold: float) -> Pairs:
@@ -317,21 +310,6 @@ def _bounded(blocks: Iterator[Pairs]) -> Iterator[Pairs]:
                 f"near_pairs: more than {MAX_PAIRS:,} pairs. Raise the threshold, or drop equal texts first."
             )
         yield pairs
-
-
-def _codes(groups: Any, n: int) -> Ints:
-    if groups is None:
-        return np.zeros(n, dtype=np.int64)
-    column = groups if isinstance(groups, (pa.Array, pa.ChunkedArray)) else pa.array(groups)
-    if len(column) != n:
-        raise ParameterError(f"near_pairs: expected one group a row, {n}. Got {len(column)}.")
-    column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    codes: Ints = column.dictionary_encode(null_encoding="encode").indices.to_numpy().astype(np.int64)
-    return codes
-
-
-def _all(i: Ints, j: Ints) -> Mask:
-    return np.ones(len(i), bool)
 
 
 def _grouped(unit: Vectors, live: Ints, codes: Ints, threshold: float, wanted: Wanted) -> Iterator[Pairs]:
@@ -384,9 +362,6 @@ def _pairs_within(unit: Vectors, rows: Ints, threshold: float, wanted: Wanted) -
     with one_thread():
         short = _shortened(full, threshold)
     tops = range(0, len(full), _ROWS)
-    if is_configured():
-        yield from _elsewhere(full, short, rows, tops, threshold, wanted)
-        return
     workers = cores()
     with ThreadPoolExecutor(workers) as pool:
         for start in bar("near vectors", range(0, len(tops), _WAVE * workers), leave=False):
@@ -394,26 +369,6 @@ def _pairs_within(unit: Vectors, rows: Ints, threshold: float, wanted: Wanted) -
             with one_thread():
                 strips = list(pool.map(lambda top: _strip(full, short, rows, top, threshold, wanted), some))
             yield from (pairs for strip in strips for pairs in strip)
-
-
-def _elsewhere(
-    full: Vectors, short: Vectors, rows: Ints, tops: range, threshold: float, wanted: Wanted
-) -> Iterator[Pairs]:
-    """The strips, by whoever shares the work; all vectors lie in files, as each strip wants most of them."""
-    with TemporaryDirectory(prefix="memkit-") as folder:
-        paths = [f"{folder}/{name}.npy" for name in ("full", "short", "rows")]
-        np.save(paths[0], full)
-        np.save(paths[1], short)
-        np.save(paths[2], rows)
-        strips = results(_strip_of, ((paths, full is short, top, threshold, wanted) for top in tops))
-        for strip in bar("near vectors", strips, total=len(tops), leave=False):
-            yield from strip
-
-
-def _strip_of(paths: list[str], is_whole: bool, top: int, threshold: float, wanted: Wanted) -> list[Pairs]:
-    full, short, rows = (np.load(path, mmap_mode="r") for path in paths)
-    with one_thread():
-        return _strip(full, full if is_whole else short, rows, top, threshold, wanted)
 
 
 def _strip(full: Vectors, short: Vectors, rows: Ints, top: int, threshold: float, wanted: Wanted) -> list[Pairs]:

@@ -200,18 +200,15 @@ class DedupPanel(Panel):
         pairs = self._current
         return pairs if self._shows_blocked else pairs.filter(pc.invert(never_merges(pairs)))
 
-    def _blocked(self) -> str:
+    def _blocked(self, answer: pa.Table) -> str:
         """How many pairs a conflict blocks, by what differs, and how to see them."""
-        pairs = self.dedup.distinct_
-        n = pc.sum(never_merges(pairs)).as_py() or 0
-        if not n:
+        counts = _counts(answer)
+        if not counts["never_merging"]:
             return ""
-        flags = {_word(flag): pc.sum(pairs[flag]).as_py() or 0 for flag in FLAGS}
-        flags[OWNER] = pc.sum(pc.is_valid(pairs[OWNER])).as_py() or 0
-        counts = [f"{word} {count:,}" for word, count in flags.items() if count]
-        never = count_of(n, "pair never merges", "pairs never merge")
-        by = f"{never}, by what differs: {', '.join(counts)}"
-        return f"{by}. Blocked pairs (x) {'hides' if self._shows_blocked else 'shows'} them."
+        by = ", ".join(f"{_word(flag)} {counts[flag]:,}" for flag in (*FLAGS, OWNER) if counts[flag])
+        never = count_of(counts["never_merging"], "pair never merges", "pairs never merge")
+        shows = "hides" if self._shows_blocked else "shows"
+        return f"{never}, by what differs: {by}. Blocked pairs (x) {shows} them."
 
     def _pick(self, row: str) -> None:
         self._chosen = frozenset(row.split(_SEPARATOR))
@@ -264,7 +261,7 @@ class DedupPanel(Panel):
         clusters = self._settled("clusters", answer, self._clustered)
         measures = [(measure.replace("_", " "), f"{count:,}") for measure, count in _counts(answer).items()]
         counts = rows_html(("measure", "count"), measures)
-        return first + self._next_pairs(near) + paragraph(self._blocked()) + clusters + counts
+        return first + self._next_pairs(near) + paragraph(self._blocked(answer)) + clusters + counts
 
     def _side_by_side(self, pair: dict[str, Any]) -> str:
         flags = _conflicts_of(pair)

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from memkit.formats.finished import is_aside, without_doubtful_mark, without_mark
+from memkit.formats.finished import is_aside, original_name
 from memkit.formats.format import NONE, PAGE, UNDIVIDED, Owner
 from memkit.formats.linked.page import comparable
 from memkit.formats.registry import owner_of
@@ -362,7 +362,7 @@ def _read_pages(
     most = max(_MANY, _SHARE * len(by_path))
     pages_with = Counter(name for some in by_path.values() for name in {name for row in some for name in above[row]})
     often = {title for title, count in Counter(of_page.values()).items() if count >= most}
-    named = {(title, _original(_stem(path), stems)) for path, title in of_page.items() if title in often}
+    named = {(title, original_name(_stem(path), stems)) for path, title in of_page.items() if title in often}
     titled = Counter(title for title, _ in named)
     for path, some in by_path.items():
         # A title that many pages of other names have is a template's too.
@@ -392,15 +392,8 @@ def _title(title: str, path: str, declared: Owner, stems: Callable[[], set[str]]
     if _compared(title) == _compared(stem) and not declared.by_name:
         if not declared.slugs and _SLUG.fullmatch(title):
             return ""
-        title = _original(stem, stems)
+        title = original_name(stem, stems)
     return _plain(title)
-
-
-def _original(stem: str, stems: Callable[[], set[str]]) -> str:
-    """The name of a file as it was before it was copied; `stems` are those that the other files have, folded."""
-    name = without_mark(stem)
-    plain = without_doubtful_mark(name)
-    return plain if plain != name and folded(plain) in stems() else name
 
 
 @lru_cache(65_536)

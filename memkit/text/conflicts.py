@@ -183,7 +183,8 @@ def _shown(facts: Facts, left: Ints, right: Ints) -> Mask:
     statements = facts.statements
     for some in _parts(facts.stated, left, right, np.arange(len(left)), _MOST_SHOWN):
         met = cells(facts.stated(left[some]), facts.stated(right[some]), _MOST_SHOWN)
-        met = met.of_pairs(met.pair[statements.may_contradict(met.left, met.right)])
+        chosen = np.isin(met.pair, met.pair[statements.may_contradict(met.left, met.right)])
+        met = met._replace(pair=met.pair[chosen], left=met.left[chosen], right=met.right[chosen])
         a, b, short = met.left, met.right, is_short[some][met.pair]
         denials, is_measured, key = statements.columns(np.append(a, b))
         alike = np.zeros(len(a))

@@ -33,7 +33,7 @@ _SIGN = re.compile(
     r"|(?<!\w)[^\W\d_]+(?:\++|#)(?!\w)|(?<!\w)[A-ZА-Я][a-zа-я]?[-−](?!\w)"  # of a name: C++, Rh-
     r"|(?<![\w.])\.[^\W\d_]+|~(?=/)|(?<![\w-])--(?=\w)|[:;]-?[()](?!\w)"  # .env, ~/bin, --force, :)
 )
-_SIGNS = {"−": "-", "–": "-", "≤": "<=", "≥": ">=", "≠": "!="}
+_SIGNS = str.maketrans({"−": "-", "–": "-", "≤": "<=", "≥": ">=", "≠": "!="})
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{1,2}[./][0-9]{1,2}(?:[./][0-9]{2,4})?")
 
 
@@ -302,7 +302,7 @@ class WordReader:
     def __call__(self, text: str) -> tuple[list[str], list[str], int, set[str]]:
         signs, text = _SIGN.findall(text), text.casefold()
         # With another sign it is another number.
-        numbers = [_plain(value) for value in (*_NUMBER.findall(text), *signs)]
+        numbers = [value.translate(_SIGNS).casefold() for value in (*_NUMBER.findall(text), *signs)]
         said: dict[str, list[str]] = {"number": numbers, "date": _DATE.findall(text)}
         n_denials, others = 0, set()
         for word in _WORD.findall(text):
@@ -324,15 +324,6 @@ class WordReader:
         return ("negation", word) if self._reader.is_negation(word) else ("word", word[:_STEM])
 
 
-def _plain(value: str) -> str:
-    """A number or sign in one spelling.
-
-    >>> _plain("−5"), _plain("≥"), _plain("Rh−")
-    ('-5', '>=', 'rh-')
-    """
-    return "".join(_SIGNS.get(letter, letter) for letter in value).casefold()
-
-
 class Cells(NamedTuple):
     """Each of the left with each of the right, of many pairs of lists; none is a member of both lists.
 
@@ -350,11 +341,6 @@ class Cells(NamedTuple):
     left: Ints
     right: Ints
     n: Ints
-
-    def of_pairs(self, pairs: Ints) -> Cells:
-        """The cells of some pairs alone."""
-        chosen = np.isin(self.pair, pairs)
-        return self._replace(pair=self.pair[chosen], left=self.left[chosen], right=self.right[chosen])
 
 
 def cells(left: Sequence[Ints], right: Sequence[Ints], most: int) -> Cells:

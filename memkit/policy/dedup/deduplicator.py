@@ -21,17 +21,7 @@ from memkit.formats.linked.links import links_in
 from memkit.policy.base import VERDICT, Policy, needed
 from memkit.policy.dedup.agreement import precision_recall, similarity_of, threshold_for
 from memkit.policy.dedup.clusters import SURVIVORS, Order, chains, components, in_order, verdicts
-from memkit.policy.dedup.pairs import (
-    FLAGS,
-    KINDS,
-    OWNER,
-    each_once,
-    find_pairs,
-    mergeable,
-    node_table,
-    reaching,
-    similar,
-)
+from memkit.policy.dedup.pairs import FLAGS, KINDS, OWNER, alike, each_once, find_pairs, mergeable, node_table, reaching
 from memkit.schemas import REPLACED, kinds_where, tuples_of, with_column, without_file
 from memkit.tables.statement import as_table, input_table
 
@@ -229,7 +219,7 @@ class Deduplicator(Policy):
 
     def current_pairs(self) -> pa.Table:
         """All pairs, each once and as the kind by which it is similar enough at the current thresholds, if one is."""
-        return each_once(self._fitted().pairs_, similar(self.pairs_, *self._least()))
+        return each_once(self._fitted().pairs_, alike(self.pairs_, *self._least()))
 
     def _least(self) -> tuple[tuple[str, ...], float, float]:
         """The kinds that merge, and the thresholds by meaning and by letters."""
@@ -284,18 +274,14 @@ class Deduplicator(Policy):
         return self
 
     def _merging(self) -> tuple[Any, ...]:
-        _, threshold, lexical_threshold = self._least()
-        semantic, lexical = self.floors_
-        for name, kind, value, floor in (
-            ("threshold", "semantic", threshold, semantic),
-            ("lexical_threshold", "lexical", lexical_threshold, lexical),
-        ):
+        names, (_, *least) = {"threshold": "semantic", "lexical_threshold": "lexical"}, self._least()
+        for (name, kind), value, floor in zip(names.items(), least, self.floors_, strict=True):
             if kind in self.kinds and value < floor:
                 raise ParameterError(
                     f"Deduplicator: '{name}' must be at least {floor:g}, the floor that fit used. Got {value:g}. "
                     "Fit again with a lower floor."
                 )
-        return mergeable(self.node_pairs_, self.kinds, threshold, lexical_threshold)
+        return mergeable(self.node_pairs_, self.kinds, *least)
 
     @property
     def by_user(self) -> bool:  # type: ignore[override]  # a parameter says so

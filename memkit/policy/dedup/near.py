@@ -48,8 +48,7 @@ _GROUP = 2048
 _BITS_A_TRIGRAM = 8
 """Bits of a signature for each trigram that may differ; with fewer, texts without much in common look alike."""
 _SIGNATURE = 16  # 64-bit words
-_FEW = 64
-"""Texts whose trigrams are read at once."""
+_FEW = 64  # texts whose trigrams are read at once
 _LISTS = 1 << 20
 """Lists of the texts that have a trigram; some trigrams share one."""
 _MOST_LETTERS = 160_000
@@ -64,9 +63,8 @@ _UNIT = re.compile(r"[^\W\u2e80-\U0010ffff]+|[\s\S]")
 _NONE = np.empty(0, dtype=np.int64)
 _MARKS = str.maketrans("ё‑", "е-", ' ,;!…()[]{}«»"“”„`*|•—–')
 _AT_BORDERS = re.compile(r"(?<!\w)[.:'’‘_‑-]+|[.:'’‘_‑-]+(?!\w)")
-"""Marks that within a word are of it: "ivan.petrov", "e-mail"."""
+# Within a word they are of it ("ivan.petrov", "e-mail"). A longer text in other marks has most of its trigrams still.
 _SHORT = 120
-"""The characters of a text that has few trigrams in common with itself in other marks."""
 
 
 @dataclass(frozen=True)
@@ -299,10 +297,9 @@ def unmarked(texts: pa.Array) -> Ints:
     >>> unmarked(pa.array(["чай!", "— „чай“", "чай?"])).tolist()
     [0, 0, 1]
     """
-    numbers, short = np.full(len(texts), -1), np.flatnonzero(pc.utf8_length(texts).to_numpy() <= _SHORT)
-    plain = [_AT_BORDERS.sub("", text).translate(_MARKS) for text in texts.take(pa.array(short)).to_pylist()]
-    numbers[short] = pa.array(plain, pa.string()).dictionary_encode().indices.to_numpy()
-    return numbers
+    short = (text if len(text) <= _SHORT else None for text in texts.to_pylist())
+    plain = [text and _AT_BORDERS.sub("", text).translate(_MARKS) for text in short]
+    return pc.fill_null(pa.array(plain, pa.string()).dictionary_encode().indices, -1).to_numpy().astype(np.int64)
 
 
 def pairs_by_marks(plain: Ints, scopes: Ints, families: Families) -> Pairs:

@@ -189,9 +189,9 @@ def _of_owners(nodes: Nodes, settings: Any, vectors: Any) -> Iterator[tuple[str,
     for batch, pairs in zip(some, results(_of_batch, tasks()), strict=True):
         yield from ((kind, (members[batch[a]], members[batch[b]], alike)) for kind, (a, b, alike) in pairs)
     if vectors is not None:
-        found = near_pairs(vectors[members], float(settings.floor), scopes, families.may_pair)
-        a, b = members[found["i"].to_numpy()], members[found["j"].to_numpy()]
-        yield "semantic", (np.minimum(a, b), np.maximum(a, b), found["cosine"].to_numpy())
+        i, j, cosine = near_pairs(vectors[members], float(settings.floor), scopes, families.may_pair)
+        a, b = members[i], members[j]
+        yield "semantic", (np.minimum(a, b), np.maximum(a, b), cosine)
 
 
 def _of_batch(
@@ -352,7 +352,7 @@ def each_once(pairs: pa.Table, reached: Mask | None = None) -> pa.Table:
     return pairs.take(np.sort(order[np.unique(codes, return_index=True)[1]]))
 
 
-def similar(pairs: pa.Table, kinds: tuple[str, ...], threshold: float, lexical_threshold: float) -> Mask:
+def alike(pairs: pa.Table, kinds: tuple[str, ...], threshold: float, lexical_threshold: float) -> Mask:
     """Which pairs are of some kinds and as similar as their kind has to be."""
     kind, similarity = pairs["kind"].to_numpy().astype(str), pairs["similarity"].to_numpy()
     least = np.select([kind == "semantic", kind == "lexical"], [threshold, lexical_threshold], 0.0)
@@ -363,8 +363,8 @@ def similar(pairs: pa.Table, kinds: tuple[str, ...], threshold: float, lexical_t
 def reaching(
     pairs: pa.Table, kinds: tuple[str, ...] = ("exact", *KINDS), threshold: float = 0, lexical_threshold: float = 0
 ) -> pa.Array:
-    """Which pairs are `similar` and kept apart by no conflict."""
-    return pc.and_not(pa.array(similar(pairs, kinds, threshold, lexical_threshold)), never_merges(pairs))
+    """Which pairs are `alike` and kept apart by no conflict."""
+    return pc.and_not(pa.array(alike(pairs, kinds, threshold, lexical_threshold)), never_merges(pairs))
 
 
 def mergeable(
