@@ -15,9 +15,9 @@ import memkit as mk
 ROOT = Path(__file__).parents[1]
 CEILINGS = {
     # what: ceiling, and what the last raise was for; a change that adds a module says which one it ends
-    "modules": (254, "mk.extend is modules that strangers import; verbs and pictures from outside lie in their rooms"),
+    "modules": (253, "mk.extend is modules that strangers import; verbs and pictures from outside lie in their rooms"),
     "lines of code": (
-        51_489,
+        51_487,
         "times of day in words («9 утра», half past nine), and the names that Russian note-takers give to fields",
     ),
     "public names": (64, "what is at the top; the rest is in rooms, as mk.errors and mk.labels"),

@@ -28,8 +28,8 @@ from memkit.formats.fields import check_text
 from memkit.formats.records.write import Place, json_places, yaml_places
 from memkit.formats.registry import NAMES, name_of
 from memkit.formats.rows import Row
+from memkit.formats.syntax.nodes import YAML
 from memkit.formats.syntax.places import Json, Splice, Steps, line_end
-from memkit.formats.syntax.yaml import ENDINGS
 from memkit.schemas import result_schema, tuples_of
 from memkit.tables.corpus import Corpus, exact_text, read
 from memkit.text.secrets import mask
@@ -131,7 +131,7 @@ class Document:
     @cached_property
     def _records(self) -> list[Place] | ChangeRefusedError | None:
         try:
-            return yaml_places(self.text) if self.path.lower().endswith(ENDINGS) else json_places(self.json)
+            return yaml_places(self.text) if self.path.lower().endswith(YAML) else json_places(self.json)
         except ChangeRefusedError as error:  # cached too, else each record of the file would try again
             return error
 

@@ -32,7 +32,7 @@ from memkit.formats.disk.source import utf8
 from memkit.formats.facts import COUNTED, parse_fact
 from memkit.formats.reader import Options, Reading
 from memkit.formats.rows import Row
-from memkit.formats.syntax.json import LINES
+from memkit.formats.syntax.nodes import LINES
 from memkit.formats.syntax.places import Json, Splice, spliced
 from memkit.schemas import column, result_schema, table
 from memkit.tables.identity import ALIKE, Known, known_of, matches

@@ -16,9 +16,8 @@ from memkit.change.draft import Document, Draft, removal_of
 from memkit.errors import ChangeRefusedError
 from memkit.formats.facts import parse_fact
 from memkit.formats.rows import Row
-from memkit.formats.syntax.json import LINES
+from memkit.formats.syntax.nodes import LINES, YAML
 from memkit.formats.syntax.places import Head, Splice, Steps, plain_lines, syntax_of, with_values
-from memkit.formats.syntax.yaml import ENDINGS as YAML
 from memkit.policy.index_standard import SplitPlan, split_head
 from memkit.schemas import APPEND_ONLY, IMPORTANCE_WORDS, IMPORTANCES
 

@@ -26,7 +26,7 @@ from memkit.formats.records.kinds import CURRENT, RECORD_KINDS, adapt, shape_of
 from memkit.formats.rows import Row
 from memkit.formats.spelling import text_of
 from memkit.formats.syntax import front_matter
-from memkit.formats.syntax.json import Node, load_json
+from memkit.formats.syntax.nodes import Node, load_json
 from memkit.formats.syntax.places import Head, Splice, plain_lines, pretty, syntax_of
 
 STEPS = ("users", "index", "records", "notes")

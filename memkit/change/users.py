@@ -32,7 +32,7 @@ from memkit.formats.facts import (
 from memkit.formats.format import MARKDOWN, File, Role
 from memkit.formats.rows import Row, Rows
 from memkit.formats.spelling import end_of_day
-from memkit.formats.syntax.json import StructureError, load_json
+from memkit.formats.syntax.nodes import StructureError, load_json
 from memkit.formats.syntax.places import Json, Splice, line_end, spliced, with_values
 from memkit.policy.admission import Admission
 from memkit.policy.dedup.near import normalise

@@ -377,10 +377,10 @@ def say_waiting(search: Retriever, path: Path) -> None:
 
 def preset_values(preset: str | None) -> dict[str, Any]:
     """The parameters of `Retriever` that ``--preset`` names."""
+    if preset is None:
+        return {}  # without what presets import
     from memkit import presets
 
-    if preset is None:
-        return {}
     check_choice("--preset", preset, presets.RETRIEVER, "search")
     return dict(presets.RETRIEVER[preset])
 

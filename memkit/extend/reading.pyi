@@ -34,11 +34,11 @@ from memkit.formats.spelling import states_date as states_date
 from memkit.formats.spelling import text_of as text_of
 from memkit.formats.spelling import time_of as time_of
 from memkit.formats.syntax import front_matter as front_matter
-from memkit.formats.syntax.json import LINES as LINES
-from memkit.formats.syntax.json import Node as Node
-from memkit.formats.syntax.json import StructureError as StructureError
-from memkit.formats.syntax.json import load_json as load_json
-from memkit.formats.syntax.json import load_json_members as load_json_members
+from memkit.formats.syntax.nodes import LINES as LINES
+from memkit.formats.syntax.nodes import Node as Node
+from memkit.formats.syntax.nodes import StructureError as StructureError
+from memkit.formats.syntax.nodes import load_json as load_json
+from memkit.formats.syntax.nodes import load_json_members as load_json_members
 from memkit.formats.syntax.places import Head as Head
 from memkit.formats.syntax.places import Json as Json
 from memkit.formats.syntax.places import Splice as Splice

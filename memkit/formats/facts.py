@@ -31,7 +31,7 @@ from memkit.formats.fields import DAY, LAST_DAY, TAG, WHOLE, Field, Fields, Prob
 from memkit.formats.format import MARKDOWN, NONE, File, Folder, Format, Owner, Survey
 from memkit.formats.rows import Row, Rows, Tables, extra_of, json_text
 from memkit.formats.spelling import day_of
-from memkit.formats.syntax.json import Node, StructureError, load_json, name_lines
+from memkit.formats.syntax.nodes import Node, StructureError, load_json, name_lines
 from memkit.schemas import IMPORTANCE_WORDS, IMPORTANCES, result_schema
 
 TAGS = ("id", "t", "imp", "exp", "created")

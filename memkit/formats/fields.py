@@ -22,7 +22,7 @@ from memkit.formats.spelling import (
     text_of,
     words_of,
 )
-from memkit.formats.syntax.json import Node
+from memkit.formats.syntax.nodes import Node
 
 Problem = Callable[[str, str, str, object], None]
 """Called with the rule's code, the field, what was expected and what was found."""

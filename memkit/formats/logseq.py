@@ -23,7 +23,7 @@ from memkit.formats.linked.page import Page, tags_of
 from memkit.formats.rows import Row, Rows, json_text
 from memkit.formats.spelling import TAGS, plain
 from memkit.formats.syntax.front_matter import FrontMatter
-from memkit.formats.syntax.json import Node
+from memkit.formats.syntax.nodes import Node
 from memkit.formats.workspace import OF_ENTRY, Section
 
 _CONFIG = "logseq/config.edn"

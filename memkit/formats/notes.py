@@ -35,7 +35,7 @@ from memkit.formats.spelling import (
 )
 from memkit.formats.syntax import front_matter
 from memkit.formats.syntax.front_matter import FrontMatter
-from memkit.formats.syntax.json import LINES, Node, StructureError, load_json
+from memkit.formats.syntax.nodes import LINES, Node, StructureError, load_json
 from memkit.formats.syntax.places import block
 
 MAX_SUBJECT, MAX_KEYWORDS, MAX_KEYWORD, MIN_BODY = 200, 20, 50, 10

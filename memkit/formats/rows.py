@@ -19,8 +19,8 @@ import pyarrow.compute as pc
 from memkit.base.hashes import digest
 from memkit.formats.disk.source import Source
 from memkit.formats.faults import ADVICE, SEVERITIES, Rule, Tests, tests_of
-from memkit.formats.syntax import front_matter, yaml
-from memkit.formats.syntax.json import Node
+from memkit.formats.syntax import front_matter
+from memkit.formats.syntax.nodes import YAML, Node, yaml_comments
 from memkit.schemas import TABLES, with_column, without_rows
 
 if TYPE_CHECKING:
@@ -92,8 +92,8 @@ _Line = tuple[str, int, str, str]
 def _beside(source: Source) -> list[_Line]:
     """The lines of a file whose text no column holds, in order."""
     lines = [(source.path, number, source.guess, guess) for number, guess in source.undecoded.items()]
-    is_yaml = source.path.lower().endswith(yaml.ENDINGS)
-    comments = (yaml if is_yaml else front_matter).comments(source.text).items() if "#" in source.text else ()
+    is_yaml = source.path.lower().endswith(YAML)
+    comments = (yaml_comments if is_yaml else front_matter.comments)(source.text).items() if "#" in source.text else ()
     if not comments:
         return lines
     return sorted([*lines, *((source.path, number, COMMENTS, comment) for number, comment in comments)])

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 from memkit.base.dates import DATE_WORDS, Told, told, told_by_iso
 from memkit.formats.faults import Rule
-from memkit.formats.syntax.json import Number
+from memkit.formats.syntax.nodes import Number
 from memkit.schemas import IMPORTANCE_WORDS, IMPORTANCES, STATUSES
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")

@@ -58,7 +58,7 @@ from memkit.formats.spelling import (
     time_of,
     unread_measures,
 )
-from memkit.formats.syntax.json import Node
+from memkit.formats.syntax.nodes import Node
 from memkit.formats.syntax.speech import CLOCK, KNOWN, Turn, clock_of, turn_of, unescaped
 
 DREAM = "dream"

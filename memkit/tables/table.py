@@ -14,7 +14,7 @@ from memkit.formats.faults import Rule
 from memkit.formats.finished import checklist_of
 from memkit.formats.rows import Rows, json_text, with_own_dates
 from memkit.formats.rules import RULES, undeclared_kinds
-from memkit.formats.syntax.json import StructureError, load_json
+from memkit.formats.syntax.nodes import StructureError, load_json
 from memkit.schemas import IMPORTANCE_WORDS, MEMORIES, TABLES, TIMESTAMP, without_rows
 from memkit.tables.corpus import Corpus
 from memkit.tables.statement import as_column, as_table

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import memkit as mk
 from memkit.errors import FormatError
 from memkit.formats.facts import TAGS, format_fact, parse_fact
-from memkit.formats.syntax.json import comments, load_yaml
+from memkit.formats.syntax.nodes import load_yaml, yaml_comments
 from memkit.tables.samples import write_files
 
 fast = settings(max_examples=30)
@@ -439,11 +439,11 @@ def test_comments_are_found_wherever_yaml_has_them(lines: list[tuple[str, str]])
         text += f"k{number}: {value}{comment}\n"
         if comment:
             expected[text.count("\n")] = comment.strip()
-    assert comments(text) == expected
+    assert yaml_comments(text) == expected
     fields = next(load_yaml(text))
     assert len(fields) == len(lines)
 
 
 @pytest.mark.parametrize("text", ["# x\na: " + "[" * 50_000, "# x\n" * 50_000, "# x\n" + "{a: " * 50_000])
 def test_comments_of_what_is_nested_without_end_are_found_at_once(text: str) -> None:
-    assert comments(text)[1] == "# x"
+    assert yaml_comments(text)[1] == "# x"

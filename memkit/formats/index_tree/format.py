@@ -38,7 +38,7 @@ from memkit.formats.rows import KEPT_WITH, Row, Rows, heading_path, json_text, s
 from memkit.formats.spelling import text_of
 from memkit.formats.syntax import front_matter
 from memkit.formats.syntax.front_matter import FrontMatter
-from memkit.formats.syntax.json import Node, StructureError, load_json
+from memkit.formats.syntax.nodes import Node, StructureError, load_json
 from memkit.schemas import AN_INDEX, IMPORTANCE_WORDS, PARTS
 
 PLUGIN_GLOBS = ("**/sofia-memory-plugin/**",)

@@ -21,7 +21,7 @@ from memkit.formats.records.format import WRAPPERS, kind_of
 from memkit.formats.rows import Row, Rows, extra_of
 from memkit.formats.spelling import integer_of, loose_words, text_of
 from memkit.formats.syntax import front_matter
-from memkit.formats.syntax.json import Node
+from memkit.formats.syntax.nodes import Node
 from memkit.formats.syntax.places import pretty
 
 

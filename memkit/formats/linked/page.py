@@ -44,7 +44,7 @@ from memkit.formats.spelling import (
     time_of,
 )
 from memkit.formats.syntax.front_matter import FrontMatter
-from memkit.formats.syntax.json import Node
+from memkit.formats.syntax.nodes import Node
 from memkit.formats.workspace import Section, Sections, kind_of, moment_of
 
 _MARK = re.compile(r"#(?<![^\s(\[{,;:.!?«\"'—-]#)([^\W\d_][\w/-]*)")

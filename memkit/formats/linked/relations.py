@@ -27,7 +27,7 @@ from memkit.formats.format import MARKDOWN, Format
 from memkit.formats.linked.links import Link, link_in, links_in
 from memkit.formats.rows import Row, Rows, Tables
 from memkit.formats.spelling import SUPERSEDED_BY, SUPERSEDES, plain
-from memkit.formats.syntax.json import REPEATED
+from memkit.formats.syntax.nodes import REPEATED
 from memkit.schemas import Ints, tuples_of, with_column
 
 LINKS_TO = "links_to"

@@ -39,14 +39,23 @@ from memkit.formats.records.unknown import (
 )
 from memkit.formats.rows import Row, Rows, json_text
 from memkit.formats.spelling import END, iso_time_of, text_of
-from memkit.formats.syntax import yaml
-from memkit.formats.syntax.json import LINES, Node, StructureError, load_json, load_json_items, name_lines
+from memkit.formats.syntax.nodes import (
+    LINES,
+    YAML,
+    Node,
+    StructureError,
+    YamlPart,
+    load_json,
+    load_json_items,
+    load_yaml,
+    name_lines,
+)
 
 JOURNAL = "migrations.jsonl"
 """What became what and why, a line a step, beside the records."""
 _JOURNAL_FIELDS = {"record", "from", "to", "time", "reason"}
 _TEXTS = ("template", "response", "content")
-ENDINGS = (".json", *LINES, *yaml.ENDINGS)
+ENDINGS = (".json", *LINES, *YAML)
 TRANSCRIPT, BY_PROSE = "transcript", "longest field of prose"
 """How JSON of an unknown shape is read where no field by name holds its texts."""
 WRAPPERS = ("pathways", "memory_items", "memories", "items", "wisdom_facts", "wisdom", "facts")
@@ -130,7 +139,7 @@ def _read_unknown(file: File, rows: Rows, documents: list[_Item]) -> bool:
     source, reads_all = file.source, file.json == "rows"
     unknown: Sequence[_Unknown]
     unknown = [(value, document, None) for document in documents for value in unlisted(document.value)]
-    is_json = not file.has_ending(yaml.ENDINGS)
+    is_json = not file.has_ending(YAML)
     items = _whole(unknown)
     named = None
     if is_json and (reads_all or not is_transcript(items)):
@@ -235,8 +244,8 @@ def _find(source: Source) -> Iterator[_Item]:
         yield from _json_lines(source)
         return
     try:
-        if source.name.lower().endswith(yaml.ENDINGS):
-            yield from _in_yaml(yaml.YamlPart(source.text))
+        if source.name.lower().endswith(YAML):
+            yield from _in_yaml(YamlPart(source.text))
         elif source.text.lstrip().startswith("["):
             for value, line, end_line in load_json_items(source.text):
                 yield _Item(value, line, end_line)
@@ -246,7 +255,7 @@ def _find(source: Source) -> Iterator[_Item]:
         yield _Item(None, error.line, len(source.lines), error)
 
 
-def _in_yaml(text: yaml.YamlPart) -> Iterator[_Item]:
+def _in_yaml(text: YamlPart) -> Iterator[_Item]:
     """The items of a file of YAML; where it is none, those of each part that is, and each other part with its fault.
 
     Raises
@@ -255,7 +264,7 @@ def _in_yaml(text: yaml.YamlPart) -> Iterator[_Item]:
         Where no part is a record: then the file is one text.
     """
     try:
-        documents = list(yaml.load_yaml(text.text))
+        documents = list(load_yaml(text.text))
     except StructureError:
         items = [item for part in text.cut() for item in _in_part(part)]
         if not any(kind_of(item.value) for item in items):
@@ -266,9 +275,9 @@ def _in_yaml(text: yaml.YamlPart) -> Iterator[_Item]:
             yield from _unwrapped(document)
 
 
-def _in_part(part: yaml.YamlPart) -> Iterator[_Item]:
+def _in_part(part: YamlPart) -> Iterator[_Item]:
     try:
-        documents = list(yaml.load_yaml(part.text, part.above))
+        documents = list(load_yaml(part.text, part.above))
     except StructureError as error:
         parts = part.cut()
         if len(parts) > 1:
@@ -320,7 +329,7 @@ class _File:
 
     def __init__(self, source: Source, rows: Rows) -> None:
         self.source, self.rows = source, rows
-        self.is_yaml = source.name.lower().endswith(yaml.ENDINGS)
+        self.is_yaml = source.name.lower().endswith(YAML)
 
     def read(self, ordinal: int, item: _Item) -> None:
         kind = kind_of(item.value)

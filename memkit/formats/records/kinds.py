@@ -20,7 +20,7 @@ from memkit.formats.faults import Rule, is_not_negative, is_ratio
 from memkit.formats.fields import FILLED, NUMBER, OBJECT, OBJECTS, TIME, WHOLE, WORDS, Field, Fields, Type, words_test
 from memkit.formats.rows import Row, Rows, Tables, extra_of, json_text
 from memkit.formats.spelling import integer_of, measures_in, plain, text_of, unread_measures
-from memkit.formats.syntax.json import Node
+from memkit.formats.syntax.nodes import Node
 
 CURRENT = "1.0.0"
 _VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)")

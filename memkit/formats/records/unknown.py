@@ -50,7 +50,7 @@ from memkit.formats.spelling import (
     unread_measures,
     words_of,
 )
-from memkit.formats.syntax.json import Node
+from memkit.formats.syntax.nodes import Node
 
 LEAST_WORDS = 3
 LEAST_LETTERS = 0.4

@@ -14,8 +14,7 @@ from memkit.errors import ChangeRefusedError, FormatError, ParameterError, Versi
 from memkit.formats.fields import Fields, check_text
 from memkit.formats.records.format import WRAPPERS, kind_of
 from memkit.formats.records.kinds import ADAPTERS, CURRENT, RECORD_KINDS, WITHIN, major_of
-from memkit.formats.syntax import yaml as reader
-from memkit.formats.syntax.json import LINES, StructureError, load_json
+from memkit.formats.syntax.nodes import LINES, YAML, StructureError, load_json, load_yaml
 from memkit.formats.syntax.places import Json, Splice, block, flow, items, line_end, pretty, refuse_anchors, spliced
 
 _ELSEWHERE = "A file of one record stays that; without a path a record gets a file of its own."
@@ -170,7 +169,7 @@ def with_records(path: str, text: str | None, records: Sequence[Mapping[str, Any
         newline = line_end(text)
         gap = newline if text and not text.endswith("\n") else ""
         return f"{text or ''}{gap}" + "".join(json.dumps(one, ensure_ascii=False) + newline for one in records)
-    if name.endswith(reader.ENDINGS):
+    if name.endswith(YAML):
         if text is None:
             return items(records) if is_list else block(records[0])
         return _with_items(path, text, records)
@@ -223,7 +222,7 @@ def _documents(body: str) -> list[Any]:
 def _read_items(path: str, body: str) -> list[Any]:
     """What the reader makes of a list, or of several documents."""
     try:
-        documents = list(reader.load_yaml(body.replace("\r\n", "\n")))
+        documents = list(load_yaml(body.replace("\r\n", "\n")))
     except StructureError as error:
         raise ChangeRefusedError(f"{path}: it is no YAML ({error}).") from error
     return documents[0] if len(documents) == 1 and isinstance(documents[0], list) else documents

@@ -20,9 +20,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from memkit.base.checked import RANGE
-from memkit.formats.syntax.json import MAX_DEPTH, Node, Number, StructureError, load_json
-from memkit.formats.syntax.yaml import comments as yaml_comments
-from memkit.formats.syntax.yaml import load_yaml
+from memkit.formats.syntax.nodes import MAX_DEPTH, Node, Number, StructureError, load_json, load_yaml, yaml_comments
 
 _OPENING = re.compile(r"(?:[ \t]*\n)*+---(?:ya?ml)?[ \t]*\n")
 _MAY_OPEN = re.compile(r"(?:[ \t]*\n)*+[-+{]")

@@ -18,8 +18,7 @@ import yaml
 
 from memkit.errors import ChangeRefusedError
 from memkit.formats.syntax import front_matter
-from memkit.formats.syntax.json import StructureError, load_json
-from memkit.formats.syntax.yaml import ENDINGS, load_yaml
+from memkit.formats.syntax.nodes import YAML, StructureError, load_json, load_yaml
 
 _WORDS = re.compile(r"[A-Za-z][A-Za-z0-9_./-]*(?: [A-Za-z0-9_./-]+)*")
 UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
@@ -230,7 +229,7 @@ class Places(Protocol):
 
 def syntax_of(path: str) -> Callable[[str], Places]:
     """`Yaml` or `Json`, by the suffix of a file of records."""
-    return Yaml if path.lower().endswith(ENDINGS) else Json
+    return Yaml if path.lower().endswith(YAML) else Json
 
 
 def with_values(text: str, values: Mapping[str, Any], opened: Callable[[str], Places], *above: str | int) -> str:
