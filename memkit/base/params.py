@@ -710,9 +710,10 @@ def estimator(cls: C) -> C:
     """
     dataclass(kw_only=True, eq=False, repr=False, init=False)(cls)
     own = {f.name: f for f in fields(cls) if "param" in f.metadata}
-    names = dict.fromkeys([*(name for base in cls.__bases__ for name in getattr(base, "_declared", ())), *own])
-    cls._positional = tuple(name for name in names if not own[name].kw_only)  # type: ignore[attr-defined]
-    _declare(cls, {name: replace(own[name].metadata["param"], name=name) for name in names})
+    names = {name: p for base in cls.__bases__ for name, p in getattr(base, "_declared", {}).items()}
+    names |= {name: replace(field.metadata["param"], name=name) for name, field in own.items()}
+    cls._positional = tuple(name for name in names if name in own and not own[name].kw_only)  # type: ignore[attr-defined]
+    _declare(cls, names)
     return cls
 
 
