@@ -427,14 +427,14 @@ class _Watched:
         ranked = question.ranked()
         ranked = ranked.take(np.flatnonzero(ranked.rank > 0))
         if of_later is not None:
-            both = ranked.followed_by(replace(of_later, rank=np.full(len(of_later.rank), question.k + 1)))
+            both = ranked.followed_by(replace(of_later, rank=np.full(len(of_later.rank), question.ask.k + 1)))
             ranked = both.take(np.argsort(both.candidates.query, kind="stable"))
         memory = question.index.rows.memory[ranked.candidates.row]
         wanted = set(tuples_of(labels.relevant(), "query_id", "memory_id"))
         ids = question.index.memories["memory_id"].take(pa.array(memory)).to_pylist()
         asks = [question.queries.ids[row] for row in ranked.candidates.query.tolist()]
         targets: list[int] = []
-        for row in np.flatnonzero(ranked.rank <= question.k).tolist():
+        for row in np.flatnonzero(ranked.rank <= question.ask.k).tolist():
             if (asks[row], ids[row]) in wanted:  # of a memory's chunks the best one
                 wanted.discard((asks[row], ids[row]))
                 targets.append(row)
@@ -471,7 +471,7 @@ class _Watched:
             ranks = np.bincount(target_of_pair, ahead, len(first)) + 1
             changes = (score[candidate] != last_score[candidate]) | (gone[candidate] != last_gone[candidate])
             may_fall = np.bincount(target_of_pair, changes, len(first)) > 0
-            causes = [gone[self.target], ~alive[self.target], ranks > self.question.k, ~may_fall]
+            causes = [gone[self.target], ~alive[self.target], ranks > self.question.ask.k, ~may_fall]
             done = np.logical_or.reduce(causes) & (np.bincount(target_of_pair, minlength=len(first)) > 0)
             if done.any():
                 reasons = np.select(causes, [EXPIRED, LOW, OUT, NEVER], "")

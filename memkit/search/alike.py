@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from memkit.index.ann import cosines
 from memkit.schemas import Floats, Ints, Mask
-from memkit.search.fitted.chunks import take_rows
 from memkit.tables.owners import Owners
 from memkit.text.sentences import without_moment
 
@@ -56,21 +55,24 @@ class NearPairs:
 
     @classmethod
     def among(
-        cls, repeats: Repeats, texts: Sequence[Ints], threshold: float, rows: Sequence[Ints]
+        cls, repeats: Repeats, texts: Sequence[Ints], threshold: float, rows: Sequence[Ints], heads: Sequence[int] = ()
     ) -> list[NearPairs | None]:
         """The near-duplicates among the `rows` of each query at this threshold or higher; None if there are none.
 
         `texts` are the rows of their texts in `repeats`. Those of all queries are compared at once; the last answers
-        are kept, as a moving slider asks for the same candidates again.
+        are kept, as a moving slider asks for the same candidates again. Of each query so many first rows, its `heads`,
+        are compared with all rows, and the others with these alone; none given: each is compared with all.
         """
-        keys = [(some.tobytes(), threshold) for some in texts]
+        keys = [(some.tobytes(), threshold, n) for some, n in zip(texts, heads or map(len, texts), strict=True)]
         known = repeats.known.copy()  # another thread may empty it
         new = list({key: some for key, some in zip(keys, texts, strict=True) if key not in known}.items())
-        n_pairs = np.cumsum([len(some) ** 2 // 2 for _, some in new])
+        n_pairs = np.cumsum([len(some) * key[2] // 2 for key, some in new])
         parts = np.split(np.arange(len(new)), np.flatnonzero(np.diff(n_pairs // _PAIRS_READ)) + 1)
         for part in parts if new else ():
-            compared = cls._compared(repeats, [new[number][1] for number in part], threshold)
-            for (key, some), near in zip(new[part[0] : part[-1] + 1], compared, strict=True):
+            asked = new[part[0] : part[-1] + 1]
+            pairs = [np.stack(np.triu_indices(key[2], 1, len(some)), axis=1) for key, some in asked]
+            compared = cls._compared(repeats, [some for _, some in asked], pairs, threshold)
+            for (key, some), near in zip(asked, compared, strict=True):
                 known[key] = near
                 if len(some) <= _FEW:
                     keep(repeats.known, key, near, _FEW_KEPT)
@@ -78,10 +80,11 @@ class NearPairs:
         return [near and replace(near, rows=some[near.rows]) for near, some in found]
 
     @classmethod
-    def _compared(cls, repeats: Repeats, texts: Sequence[Ints], threshold: float) -> Iterator[NearPairs | None]:
-        """Those of a few queries; `rows` are places in the texts of each."""
+    def _compared(
+        cls, repeats: Repeats, texts: Sequence[Ints], places: Sequence[Ints], threshold: float
+    ) -> Iterator[NearPairs | None]:
+        """Those of a few queries, of which pairs of `places` in the texts are compared; `rows` are such places."""
         repeats.read(np.concatenate(texts))  # each once, where a pair would ask for it as often as it is in one
-        places = [np.stack(np.triu_indices(len(some), 1), axis=1) for some in texts]
         pairs = np.concatenate([some[at] for some, at in zip(texts, places, strict=True)])
         likely = np.flatnonzero(repeats.likely(pairs, threshold))
         shared, most = repeats.near(pairs[likely], threshold)
@@ -165,7 +168,7 @@ class Repeats:
         self._is_read = np.zeros(len(owners), bool)
         self._grams: dict[int, Ints] = {}
         self._conflicting: dict[tuple[int, int], bool] = {}
-        self.known: dict[tuple[bytes, float], NearPairs | None] = {}
+        self.known: dict[tuple[bytes, float, int], NearPairs | None] = {}
 
     def likely(self, pairs: Ints, threshold: float) -> Mask:
         """Which pairs of texts may reach the threshold and have one owner.
@@ -200,12 +203,15 @@ class Repeats:
         What they share is -1 where the cosine is below the threshold, or where they differ in a number, a date, a
         negation or a value.
         """
+        if not len(pairs):
+            return np.empty(0), np.empty(0)
         grams = self._grams_of(np.unique(pairs))
         both = [(grams[one], grams[other]) for one, other in pairs.tolist()]
         shared = np.array([len(np.intersect1d(*two, assume_unique=True)) for two in both], float)
         most = np.array([float((len(one) * len(other)) ** 0.5) for one, other in both])
         is_near: Mask = shared >= threshold * most
-        is_near[is_near] = ~np.array(self.conflicting(pairs[is_near]), bool)
+        if is_near.any():
+            is_near[is_near] = ~np.array(self.conflicting(pairs[is_near]), bool)
         shared[~is_near] = -1.0
         return shared, most
 
@@ -250,11 +256,9 @@ class Repeats:
         return Repeats(self._texts_at(rows), self._owners.take(rows).alone())
 
     def _texts_at(self, rows: Ints) -> list[str]:
-        texts: list[str]
-        if isinstance(self._texts, list):
-            texts = [self._texts[row] for row in rows.tolist()]
-        else:
-            texts = take_rows(self._texts, rows).to_pylist()
+        texts = [self._texts[row] for row in rows.tolist()]
+        if isinstance(self._texts, pa.ChunkedArray):
+            texts = [text.as_py() for text in texts]
         # The date of a log is not what it says.
         in_log = self._owners.in_log[rows].tolist()
         return [without_moment(text) if is_log else text for text, is_log in zip(texts, in_log, strict=True)]

@@ -268,14 +268,15 @@ class Ask:
         """Check a question; parameters and errors are those of `Retriever.search`."""
         k, user_id = asked.get("k", 10), asked.get("user_id")
         check_value("Retriever.search", "k", k, "int", low=1)
-        check_user(user_id)
+        if user_id is not None:
+            check_user(user_id)
         check_reranker(settings)  # before anything is searched
         queries = as_queries(queries)
         days = set(queries.days)
         if len(days) > 1:
             raise ParameterError(f"Retriever.ask: expected queries of one day. Got {len(days)}: use search or trace.")
         moment = next(iter(days), None) or Moment.from_as_of(asked.get("as_of"))
-        scope = checked_scope(asked.get("scope"))
+        scope = None if asked.get("scope") is None else checked_scope(asked["scope"])
         return cls(queries, settings, k, asked.get("where"), moment, user_id, to_trace, scope)
 
     @cached_property

@@ -82,11 +82,6 @@ class Question(Reading):
         return self.ask.queries
 
     @property
-    def k(self) -> int:
-        """Hits per query."""
-        return self.ask.k
-
-    @property
     def moment(self) -> datetime:
         """For decay and expiry, in UTC; `scope` says which memories lie in the future."""
         return self.ask.moment.instant
@@ -112,7 +107,7 @@ class Question(Reading):
 
     def under(self, settings: Settings, weights: dict[str, float], k: int | None = None) -> Self:
         """The same candidates under other settings and weights, and for another number of hits."""
-        ask = replace(self.ask, settings=settings, k=self.k if k is None else k)
+        ask = replace(self.ask, settings=settings, k=self.ask.k if k is None else k)
         return replace(self, ask=ask, weights=weights, unreached=[])
 
     def at(self, moment: Moment) -> Self:
@@ -140,7 +135,7 @@ class Question(Reading):
     def ranked(self, depth: int | None = None) -> Ranked:
         """The candidates after every step; `depth` is the number of places that are ordered at least, None: all."""
         pooled = self.pooled(self.candidates())
-        return rank(pooled, self.settings, self.weights, self.k, depth=depth, asked=partial(self._asked, pooled))
+        return rank(pooled, self.settings, self.weights, self.ask.k, depth=depth, asked=partial(self._asked, pooled))
 
     def multiplied(self, candidates: Candidates, score: Floats) -> Floats:
         """The `score` of each candidate times the factors of its kind, age and state."""
@@ -312,14 +307,16 @@ def shortlist_of(pooled: Pooled, keys: Sequence[Key]) -> Shortlist:
     return Shortlist(pooled.candidates.query, hits, values, pooled.hit != "chunk")
 
 
-def run(state: State, block: Block, until: Step | None = None) -> State:
-    """Apply the steps of a block, or those before the step `until`."""
+def run(state: State, block: Block, until: Step | None = None, enough: int | None = None) -> State:
+    """Apply the steps of a block, or those before the step `until`; to the last one `enough` hits are enough."""
     for number, stage in enumerate(block.stages):
         if number:
             state.spread(stage.parent)
         state.column = stage.column
         if stage.step is until:
             break
+        if enough is not None and stage is block.stages[-1]:
+            state.enough = enough
         if state.records and stage.step.blames:
             state.undone.append((stage.step.blames, state.score[:, 0].copy()))
         stage.step.apply(state, stage.keys)
@@ -433,7 +430,7 @@ def rank(
     key = key_of(settings, weights, pooled.candidates.arms)
     shortlist = shortlist_of(pooled, [key])
     block = _answered(pooled, shortlist, key, asked)
-    state = run(State(shortlist, _NOBODY, STEPS.codes), block)
+    state = run(State(shortlist, _NOBODY, STEPS.codes), block, enough=depth)
     query, own = pooled.candidates.query, state.own[:, 0]
     order = np.lexsort((-own, query))
     order = order[own[order] != DROPPED]  # another chunk of the memory is better: no candidate any more
@@ -458,7 +455,7 @@ def rank(
 def _answered(pooled: Pooled, shortlist: Shortlist, key: Key, asked: Asked | None) -> Block:
     """The block of one setting, after its steps were told what they ask; without those that nobody answers."""
     block = Block.of([key])
-    for step in STEPS.telling["wants"]:
+    for step in (stage.step for stage in block.stages if stage.step in STEPS.telling["wants"]):
         keys, wanted = wanted_of(shortlist, block, step)
         for whom, mask in wanted.items():
             rows = np.flatnonzero(mask)

@@ -105,7 +105,7 @@ def with_memories(table: pa.Table, memories: pa.Table, added: Sequence[str], own
 
 def bare_hits(question: Question) -> tuple[pa.Table, str]:
     """Those columns of `hits_table` that measures use, and why there are no hits: without texts and snippets."""
-    ranked = question.ranked(question.k)
+    ranked = question.ranked(question.ask.k)
     shown = ranked.returned()
     columns = {
         "query_id": _ids(question.queries, shown.candidates.query),
@@ -119,7 +119,7 @@ def bare_hits(question: Question) -> tuple[pa.Table, str]:
 
 def hits_table(question: Question, added: Sequence[str] = ()) -> pa.Table:
     """The hits as `HITS`, by query and rank, with columns `added`; the metadata says why a query has none."""
-    ranked = question.ranked(question.k)
+    ranked = question.ranked(question.ask.k)
     shown = ranked.returned()
     of_chunks = _of_chunks(question, shown.candidates.row, _CHUNK_COLUMNS)
     columns = {
@@ -132,10 +132,12 @@ def hits_table(question: Question, added: Sequence[str] = ()) -> pa.Table:
         **_snippets(question, shown.candidates, of_chunks["text"].to_pylist()),
         **_collapsed(question, ranked, shown),
     }
-    replaced = replaced_in(question.index, question.scope, columns["memory_id"])
-    columns["replaces"] = _by_hit(columns["memory_id"], replaced)
+    replaced, above = replaced_in(question.index, question.scope, columns["memory_id"]), dict[str, list[str]]()
+    for by, memory_id in tuples_of(replaced, "by", "memory_id") if replaced.num_rows else ():
+        above.setdefault(by, []).append(memory_id)
+    columns["replaces"] = pa.array([above.get(name, []) for name in columns["memory_id"].to_pylist()], WORDS)
     table = _table(columns, HITS, len(shown.rank))
-    table = with_memories(table, question.index.memories, added, "Retriever.search")
+    table = with_memories(table, question.index.memories, added, "Retriever.search") if added else table
     note = _note(question, ranked, _empty_note(question, ranked, shown))
     # A memory that is the query is no question.
     likely = None if question.queries.without else answerability(ranked, question.settings, len(question.queries))
@@ -143,14 +145,6 @@ def hits_table(question: Question, added: Sequence[str] = ()) -> pa.Table:
     names = _names(question, shown.candidates) | {"counted": _counted(question, shown)}
     names["memories"] |= names_of(replaced.slice(0, _MOST_NAMED)) if replaced.num_rows else {}
     return _described(table, question, memkit="hits", shown=names, note=note, answerability=by_query)
-
-
-def _by_hit(ids: pa.ChunkedArray, replaced: pa.Table) -> pa.Array:
-    """For each hit the ids of the superseded memories in whose place it is shown."""
-    names: dict[str, list[str]] = {}
-    for by, memory_id in tuples_of(replaced, "by", "memory_id"):
-        names.setdefault(by, []).append(memory_id)
-    return pa.array([names.get(memory_id, []) for memory_id in ids.to_pylist()], pa.list_(pa.string()))
 
 
 def _snippets(question: Question, hits: Candidates, chunks: list[str]) -> dict[str, Any]:
@@ -475,12 +469,12 @@ def _advice(look: Look) -> str:
     """The single changes of settings that would make it a hit: each step off in turn."""
     question, ways = look.question, list[str]()
     for step in STEPS:
-        if step.off and step.may_help(look) and 0 < _rank(question.with_params(**step.off), look) <= question.k:
+        if step.off and step.may_help(look) and 0 < _rank(question.with_params(**step.off), look) <= question.ask.k:
             ways += [
                 f"{name}={value:g}" if isinstance(value, float) else f"{name}={value!r}"
                 for name, value in step.off.items()
             ]
-    if look.row["rank"] and look.row["rank"] > question.k:
+    if look.row["rank"] and look.row["rank"] > question.ask.k:
         ways.append(f"k={look.row['rank']}")
     return f"It would be returned with {' or '.join(ways)}." if ways else ""
 

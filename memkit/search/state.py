@@ -242,12 +242,13 @@ class Shortlist:
     def __len__(self) -> int:
         return len(self.query)
 
-    def __getitem__(self, name: Hashable) -> Any:
-        return self.values[name]
-
     def take(self, rows: slice) -> Shortlist:
         """Some of the candidates, those of whole queries."""
-        return Shortlist(self.query[rows], self.memory[rows], sliced(self.values, rows), self.per_memory)
+        values = self.values.copy()
+        for name, value in values.items():
+            if isinstance(value, np.ndarray) or hasattr(value, "take"):
+                values[name] = value[rows] if isinstance(value, np.ndarray) else value.take(rows)
+        return Shortlist(self.query[rows], self.memory[rows], values, self.per_memory)
 
     def alone(self) -> Shortlist:
         """The same for a process without the index."""
@@ -281,17 +282,6 @@ class Shortlist:
         told = np.full(len(self), np.nan)
         told[rows] = values
         self.values[step, whom] = told
-
-
-def sliced(values: Mapping[Hashable, Any], rows: slice) -> dict[Hashable, Any]:
-    """The values of some candidates: arrays, and what has ``take``, are sliced; constants are not."""
-    return {name: _sliced(value, rows) for name, value in values.items()}
-
-
-def _sliced(value: Any, rows: slice) -> Any:
-    if isinstance(value, np.ndarray):
-        return value[rows]
-    return value.take(rows) if hasattr(value, "take") else value
 
 
 class State:
@@ -330,6 +320,8 @@ class State:
         The disposition of what that moves beyond the hits.
     compared : list of (int, callable)
         Of each step that collapses, the most that it can have collapsed under one, and a function to count it.
+    enough : int
+        How many first hits of a query are asked for, if no step that acts later may drop one; else that of all.
     undone : list of (str, ndarray)
         Dispositions, each with the scores before the step that `blames` them.
     recorded : dict of str to ndarray of float64, shape (n,)
@@ -356,13 +348,14 @@ class State:
         self.moves: Callable[[State, Ints, int | None, slice], Ints] | None = None
         self.moved_word = ""
         self.compared: list[tuple[int, Callable[[], int]]] = []
+        self.enough = len(shortlist)
         self.recorded: dict[str, Floats] = {}
         self.undone: list[tuple[str, Floats]] = []
         size = len(shortlist) if codes else 0
         self.disposition, self.under = np.full(size, self.codes.get(RETURNED, 0), np.int8), np.full(size, -1)
 
     def __getitem__(self, name: Hashable) -> Any:
-        return self.shortlist[name]
+        return self.shortlist.values[name]
 
     @property
     def has_keys(self) -> bool:

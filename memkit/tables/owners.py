@@ -153,6 +153,8 @@ class Owners:
         """Whether each pair of rows has one owner, by label or as their texts name it; `apart` is the same."""
         is_one = self.same(left, right)
         unlike, says = np.flatnonzero(~is_one), cache(self._says)  # a text is mostly in several pairs
+        if not len(unlike):
+            return is_one
         rows, ends = np.unique(np.append(left[unlike], right[unlike]), return_inverse=True)
         # One of the two names its own subject, which is asked once a row.
         named = np.array([self.names(row, row, says) for row in rows.tolist()], bool)[ends]

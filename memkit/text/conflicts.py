@@ -135,7 +135,8 @@ class Conflicts:
         for rule in (_in_places, _shown):
             # A pair that one rule keeps apart is not asked of the next, which costs more.
             open_ = np.flatnonzero(~flags.any(axis=1) & (facts.text[left] != facts.text[right]))
-            flags[open_] = rule(facts, left[open_], right[open_])
+            if len(open_):
+                flags[open_] = rule(facts, left[open_], right[open_])
         return flags
 
 

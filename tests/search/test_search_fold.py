@@ -11,11 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import memkit as mk
 from memkit.errors import ParameterError
 from memkit.schemas import Ints
 from memkit.search.alike import NearPairs, Repeats, _shared_bits, collapse
 from memkit.search.retriever import Retriever
-from memkit.search.show import explain
+from memkit.search.show import _collapsed, explain
+from memkit.search.steps.fuse import answerability
 from memkit.tables.owners import Owners
 from memkit.text.conflicts import Conflicts
 
@@ -87,6 +89,36 @@ def test_near_duplicates_of_many_questions_at_once_are_those_of_each_alone() -> 
     assert [near is None for near in alone] == [False, False, True, False, True]
     assert among(once, questions) == alone
     assert among(once, [*reversed(questions), *questions]) == [*reversed(alone), *alone]  # some are kept
+
+
+@pytest.mark.parametrize("params", [{}, {"decay_kinds": "*", "decay_days": 20.0}, {"mmr_lambda": 0.5}])
+def test_hits_are_those_of_a_ranking_in_which_all_candidates_are_folded(params: dict[str, Any]) -> None:
+    said = ["Пул соединений держит десять", "Чай в пул соединений не идёт", *(f"Пул держит чай {n}" for n in range(20))]
+    rows = np.random.default_rng(4).integers(0, (22, 9, 28), (90, 3)).tolist()
+    table = {"text": [said[a] + "!" * b for a, b, _ in rows], "created_at": [f"2026-02-{1 + c:02}" for *_, c in rows]}
+    search = Retriever(encoder=None, **params).fit(mk.from_table(table))
+    for k in (1, 3, 12):
+        question = search.ask(["пул соединений держит десять", "чай"], k, as_of=DAY)
+        few, whole = question.ranked(k), question.ranked()
+        for of_both in zip(_shown(question, few), _shown(question, whole), strict=True):
+            assert of_both[0] == of_both[1]
+
+
+def _shown(question: Any, ranked: Any) -> list[Any]:
+    shown = ranked.returned()
+    alike = [column.to_pylist() for column in _collapsed(question, ranked, shown).values()]
+    likely = answerability(ranked, question.settings, 2)
+    return [*alike, *(values.tolist() for values in (shown.candidates.row, shown.score, shown.rank, likely))]
+
+
+def test_a_question_compares_only_what_may_be_a_hit(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared, likely = list[int](), Repeats.likely
+    monkeypatch.setattr(Repeats, "likely", lambda *asked: compared.append(len(asked[1])) or likely(*asked))
+    search = Retriever(encoder=None).fit(mk.from_table({"text": ["чай" + " и ещё" * n for n in range(60)]}))
+    search.search("чай", 1)
+    assert sum(compared) < 50 * 49 / 4
+    search.trace("чай", 1)
+    assert compared[-1] == 50 * 49 / 2
 
 
 def _says_the_same(one: str, other: str, threshold: float) -> bool:

@@ -14,9 +14,10 @@ import numpy as np
 
 from memkit.base.params import Estimator, Reach, estimator, param
 from memkit.schemas import Floats, Ints, Mask
-from memkit.search.alike import NOWHERE, TIE_DIGITS, Alike, NearPairs, Texts, collapse
+from memkit.search.alike import DROPPED, NOWHERE, TIE_DIGITS, Alike, NearPairs, Texts, collapse
 from memkit.search.state import UNIT, Groups, Pooled, Shortlist, State, count, nth_largest
 from memkit.search.step import Look, Step, only_with
+from memkit.search.steps.fuse import may_count
 
 BELOW = "below_k"
 FOLDED = 50  # independent of k, so that the first hits do not depend on k
@@ -50,6 +51,9 @@ class MinScore(Step):
 
     def apply(self, state: State, keys: Sequence[float]) -> None:
         min_score = np.array(keys)
+        if state.is_bounded and not min_score.any():  # all of them pass
+            state.floor = np.zeros(len(keys), state.key.dtype)
+            return
         near = np.ceil(min_score * UNIT) + np.arange(-2, 3)[:, None]
         # The fewest units of score that pass.
         least: Floats = np.min(np.where(near / UNIT < min_score, np.inf, np.maximum(near, 0.0)), axis=0)
@@ -84,7 +88,7 @@ class Exact(Step):
     def apply(self, state: State, keys: Sequence[bool]) -> None:
         shortlist = state.shortlist
         twins: Groups | None = shortlist.once(
-            self.name, True, lambda: Groups.sharing(shortlist.by_query(shortlist["twin"]))
+            self.name, True, lambda: Groups.sharing(shortlist.by_query(state["twin"]))
         )
         if twins is None:
             return
@@ -109,6 +113,9 @@ class Near(Step):
         return {"texts": Texts(pooled.index.repeats, pooled.candidates.row), "least alike": min(keys)}
 
     def apply(self, state: State, keys: Sequence[float]) -> None:
+        if state.records:
+            _fold_under_hits(state, np.array(keys))
+            return
         queries, thresholds = state.shortlist.queries, np.array(keys)
         near = _near(state.shortlist, [_compared(state, query) for query in queries])
         some = [pairs for pairs in near if pairs is not None]
@@ -123,6 +130,38 @@ class Near(Step):
 
     def may_help(self, look: Look) -> bool:
         return bool(look.row["disposition"] == "folded")
+
+
+def _fold_under_hits(state: State, threshold: Floats) -> None:
+    """Fold near-duplicates under what may be a hit; what is folded under others changes no hit.
+
+    The first candidates of a query are compared with all below. Where some are folded, the next take their places among
+    the first, and are compared in turn.
+    """
+    texts, done = state["texts"], np.zeros(len(state.shortlist), bool)
+    waiting = [(query, _compared(state, query)) for query in state.shortlist.queries]
+    while waiting:
+        asked = []
+        for query, rows in waiting:
+            stay = rows[np.argsort(-state.key[rows, 0])]
+            stay = stay[state.key[stay, 0] != DROPPED]
+            first = stay[: _n_first(state, query, stay)]
+            if not done[first].all():
+                asked.append((query, rows, stay[~done[stay]], int((~done[first]).sum())))
+                done[first] = True
+        compared, heads = [below for *_, below, _ in asked], [n for *_, n in asked]
+        near = NearPairs.among(texts.repeats, [texts.row[rows] for rows in compared], threshold[0], compared, heads)
+        for pairs in filter(None, near):
+            own = state.key[pairs.rows]
+            state.collapse("folded", pairs.rows, collapse(own, own >= 0, pairs, threshold))
+        waiting = [(query, rows) for (query, rows, *_), pairs in zip(asked, near, strict=True) if pairs is not None]
+
+
+def _n_first(state: State, query: slice, stay: Ints) -> int:
+    """How many of the candidates that `stay`, best first, decide on the hits and on how likely they answer."""
+    counts = np.flatnonzero((state.own[query, 0] != DROPPED) & (state.under[query] < 0))
+    counts = query.start + counts[may_count(state.recorded["fused"][query][counts])]
+    return max(state.enough, 1 + int(np.flatnonzero(np.isin(stay, counts)).max(initial=-1)))
 
 
 def _compared(state: State, query: slice) -> Ints:
@@ -148,7 +187,7 @@ def _near(shortlist: Shortlist, rows_by_query: list[Ints]) -> list[NearPairs | N
         compared = np.full(len(shortlist), known is not None)
         compared[rows] = True
         among = [query.start + np.flatnonzero(compared[query]) for query in shortlist.queries]
-        texts, least = shortlist["texts"], shortlist["least alike"]
+        texts, least = shortlist.values["texts"], shortlist.values["least alike"]
         pairs = NearPairs.among(texts.repeats, [texts.row[some] for some in among], least, among)
         shortlist.kept["near"] = compared, pairs
     return pairs
@@ -163,7 +202,7 @@ def _diversified(look: Look) -> str:
     row, question = look.row, look.question
     return (
         f"but MMR (mmr_lambda {question.settings.mmr_lambda:g}) subtracts {row['mmr_penalty']:.3f} because it is"
-        f" similar to better hits: rank {row['rank']}, and k is {question.k}"
+        f" similar to better hits: rank {row['rank']}, and k is {question.ask.k}"
     )
 
 
@@ -282,7 +321,7 @@ class Cut(Step):
 
     name = "cut"
     becomes = {BELOW: "ranked too low"}
-    drops = {BELOW: lambda look: f"rank {look.row['rank']}, and k is {look.question.k}"}
+    drops = {BELOW: lambda look: f"rank {look.row['rank']}, and k is {look.question.ask.k}"}
 
 
 def _threshold(settings: Any, index: Any) -> Reach | None:

@@ -256,7 +256,7 @@ class Fuse(Step):
             state.norm = state["norm", keys[0].scale]
             state.record("fused", state.score[:, 0].copy())
         weights = np.array([key.weights for key in keys]).T
-        state.out = None if weights.all() else _found_by_none(state["ranks"], weights)
+        state.out = None if weights.all() else ~((state["ranks"] > 0) @ (weights > 0))
         state.is_found_by_all = state.out is None
         if state.out is not None:
             state.score[state.out] = DROPPED
@@ -306,14 +306,6 @@ def by_places(settings: Any) -> bool:
     return bool(settings.fusion == "rrf")
 
 
-def _found_by_none(ranks: Ints, weights: Floats) -> Mask:
-    """Which candidates no arm with a weight retrieved."""
-    is_found = np.zeros((len(ranks), weights.shape[1]), bool)
-    for arm, weight in enumerate(weights):
-        is_found |= (ranks[:, arm, None] > 0) & (weight > 0)
-    return ~is_found
-
-
 def _norms(pooled: Pooled, scale: tuple[str, float] | None) -> Floats:
     """The arms' scores on one scale, shape (n, arms); of a question also where places alone count, as it shows them."""
     candidates = pooled.candidates
@@ -343,6 +335,11 @@ def _norms(pooled: Pooled, scale: tuple[str, float] | None) -> Floats:
 
 _OFFSET, _OF_BEST, _OF_GAP = -1.66, 3.95, 8.41
 _NEXT = 10
+
+
+def may_count(fused: Floats) -> Mask:
+    """The candidates of a query, none of them collapsed, of whose fused scores `evidence` may ask."""
+    return fused >= np.partition(fused, -1 - _NEXT)[-1 - _NEXT] if len(fused) > _NEXT else np.ones(len(fused), bool)
 
 
 def evidence(ranked: Ranked, n_queries: int) -> tuple[Floats, Floats]:

@@ -67,13 +67,13 @@ class Prefer(Step):
 
 def _updates(shortlist: Shortlist, least: float) -> list[_Update]:
     """Each candidate that is newer than alike ones of its owner and query, oldest first: these, and how alike."""
-    dated = shortlist["dated"]
+    dated = shortlist.values["dated"]
     updates = [update for query in shortlist.queries for update in _of_query(shortlist, query, least)]
     return sorted(updates, key=lambda update: (dated[update[0]], update[0]))
 
 
 def _of_query(shortlist: Shortlist, query: slice, least: float) -> Iterator[_Update]:
-    texts, dated = shortlist["texts"], shortlist["dated"][query]
+    texts, dated = shortlist.values["texts"], shortlist.values["dated"][query]
     repeats, text = texts.repeats, texts.row[query]
     is_update = dated[:, None] > dated  # no date is later than another
     rows, is_update = _paired(np.arange(len(text)), is_update)

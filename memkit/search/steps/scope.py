@@ -274,7 +274,8 @@ def make_scope(index: MemoryIndex, ask: Ask, where: Predicate, areas: frozenset[
     gone = [mask for mask in (filtered, expired, future) if mask is not None]
     out = np.logical_or.reduce(gone) if gone else None
     deprecated = rows.deprecated if how.status == "obey" else None
-    superseded, successor_chunks = _succession(rows, out) if how.status == "obey" else (None, None)
+    to = rows.successor if how.status == "obey" else None
+    superseded, successor_chunks = (None, None) if to is None else _succession(rows, to, out)
     reasons = [mask for mask in (out, deprecated, superseded) if mask is not None]
     allowed = ~np.logical_or.reduce(reasons)[rows.memory] if reasons else None
     unseen = None if until is None else Unseen.from_rows(rows, until, future, filtered)
@@ -283,14 +284,11 @@ def make_scope(index: MemoryIndex, ask: Ask, where: Predicate, areas: frozenset[
     )
 
 
-def _succession(rows: Rows, out: Mask | None) -> tuple[Mask | None, Ints | None]:
-    """The memories whose successor the query may show, and for each of their chunks the successor's first chunk.
+def _succession(rows: Rows, to: Ints, out: Mask | None) -> tuple[Mask | None, Ints | None]:
+    """The memories whose successor `to` the query may show, and for each of their chunks the successor's first chunk.
 
     A memory stays where it is if its successor is left out (`out`), deprecated itself, or has no text.
     """
-    if rows.successor is None:
-        return None, None
-    to = rows.successor
     first = np.minimum(np.searchsorted(rows.memory, to), max(len(rows.memory) - 1, 0))
     shows = (to >= 0) & (rows.memory[first] == to) if len(rows.memory) else np.zeros(len(to), bool)
     for hidden in (out, rows.deprecated):
