@@ -23,7 +23,7 @@ from memkit.base.params import Estimator
 from memkit.cli.common import settings
 from memkit.evaluation.scores import Grid
 from memkit.formats.facts import format_fact
-from memkit.policy.dedup.agreement import precision_recall
+from memkit.policy.dedup.deduplicator import precision_recall
 from memkit.presets import DOCUMENTS, cite, evidence
 
 OBJECTS = {name: getattr(mk, name) for name in mk.__all__}

@@ -22,7 +22,7 @@ import memkit
 from memkit.base.params import Estimator
 from memkit.context import ContextBuilder
 from memkit.errors import ParameterError
-from memkit.index.centre import Centring
+from memkit.index.ann import Centring
 from memkit.policy.admission import Admission
 from memkit.policy.dedup.deduplicator import Deduplicator
 from memkit.policy.limits import Expiry, Quota

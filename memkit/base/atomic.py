@@ -2,7 +2,7 @@
 are the user's alone, as the cache is.
 
 Three other kinds of writing are done elsewhere: changes below a root of memories, safe against a power cut after every
-call (`memkit.change.disk`); the files of a lake, which change together (`memkit.tables.commit`); and what SQLite
+call (`memkit.change.disk`); the files of a lake, which change together (`memkit.tables.lake`); and what SQLite
 writes: vectors (`memkit.index.cache`) and checkpoints (`memkit.evaluation.scores`).
 """
 

@@ -35,8 +35,8 @@ from memkit.formats.disk.lock import steady
 from memkit.formats.facts import TYPES, format_fact
 from memkit.formats.rows import Row
 from memkit.formats.syntax.places import Json, with_values
+from memkit.index.ann import Centring
 from memkit.index.cache import shared_cache
-from memkit.index.centre import Centring
 from memkit.index.encode import as_encoder
 from memkit.policy.admission import Admission, Classifier
 from memkit.policy.dedup.deduplicator import Deduplicator

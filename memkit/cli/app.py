@@ -162,8 +162,8 @@ def sql(
     reading: Reading,
 ) -> None:
     """Query a folder in SQL; fts('words', k := 5) searches its text."""
-    from memkit.tables.commit import is_lake
     from memkit.tables.database import named_queries, needs_history
+    from memkit.tables.lake import is_lake
 
     is_history = needs_history(query) and not is_lake(path)
     corpus = public("history")(path, reading.rev or "HEAD").corpus if is_history else load(path, reading)

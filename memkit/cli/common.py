@@ -287,8 +287,8 @@ def load(
 
     What is read is kept in the user's cache; what is read `to_fit` a search is kept with its arms.
     """
-    from memkit.tables.commit import is_bucketed, is_lake
     from memkit.tables.corpus import open_lake, read
+    from memkit.tables.lake import is_bucketed, is_lake
 
     if is_lake(path) or is_bucketed(path):
         if reading.rev is not None:

@@ -91,7 +91,7 @@ def _sign(notebook: Path) -> None:
 
 def _write_first(folder: Path | None, home: Path) -> Path:
     """The notebook that reads a folder, named after the folder, with a number if the name is taken."""
-    from memkit.tables.commit import is_lake
+    from memkit.tables.lake import is_lake
 
     call = "mk.read(mk.sample_data())"
     if folder is not None:

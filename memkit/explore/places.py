@@ -17,8 +17,7 @@ from memkit.base.hashes import checksum
 from memkit.errors import MissingExtraError, ParameterError, count_of
 from memkit.extend.showing import COLOURS, FAINT, Axis, Dots, Mark, Picture, as_of_time, check_fitted, mask, short
 from memkit.extend.writing import AsOf, check_choice
-from memkit.index.ann import Nearest
-from memkit.index.centre import Centring
+from memkit.index.ann import Centring, Nearest
 from memkit.index.encoders.base import Vectors, as_texts, unit_means, unit_rows
 from memkit.index.encoders.lsa import latent_vectors
 from memkit.schemas import NO_TOPIC, Floats, Ints

@@ -30,7 +30,7 @@ from memkit.errors import ParameterError, count_of
 from memkit.extend import Moment, as_encoder
 from memkit.extend.showing import ROWS, Sheet, Tabular, sheet_of
 from memkit.extend.writing import AsOf, check_value, describe
-from memkit.index.centre import Centring
+from memkit.index.ann import Centring
 from memkit.index.encoders.base import Vectors, as_texts, unit_means, unit_rows
 from memkit.index.encoders.lsa import latent_vectors
 from memkit.schemas import NO_TOPIC, TIMESTAMP, WORDS, Floats, Ints, result_schema

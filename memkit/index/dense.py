@@ -25,14 +25,12 @@ from memkit.base.params import Estimator, estimator, param, path_of
 from memkit.errors import DamagedIndexError, NotFittedError, ParameterError, StaleIndexError
 from memkit.index import ann as faiss_index
 from memkit.index import store
-from memkit.index.ann import SCORE_DIGITS, STEP, Nearest
-from memkit.index.arm import Abilities
+from memkit.index.ann import CENTRES, SCORE_DIGITS, STEP, Centring, Nearest
+from memkit.index.arm import Abilities, Turns, means_in_turns
 from memkit.index.cache import VectorCache, shared_cache
-from memkit.index.centre import CENTRES, Centring
 from memkit.index.encode import as_encoder, check_given, for_corpus, loaded_encoder, needs_naming
 from memkit.index.encoders.base import Calibration, Texts, Vectors, as_texts, check_block, is_unit, unit_rows
 from memkit.index.postings import CANDIDATES, check_chunks
-from memkit.index.turns import Turns, means_in_turns
 from memkit.schemas import Mask
 from memkit.tables.untrusted import read_json
 

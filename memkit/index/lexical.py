@@ -17,7 +17,7 @@ import pyarrow as pa
 from memkit.base.params import Estimator, estimator, param
 from memkit.errors import NotFittedError
 from memkit.index import store
-from memkit.index.arm import Abilities, NearWords, Sight, readable
+from memkit.index.arm import Abilities, NearWords, Sight, Turns, readable
 from memkit.index.postings import (
     Postings,
     Query,
@@ -28,11 +28,9 @@ from memkit.index.postings import (
     save_postings,
     updated,
 )
-from memkit.index.turns import Turns
 from memkit.tables.fts import K1, B
-from memkit.text.analyse import ANALYSERS, terms_by
+from memkit.text.analyse import ANALYSERS, Texts, terms_by
 from memkit.text.letters import FUNCTION_WORDS
-from memkit.text.occurrences import Texts
 
 Near: TypeAlias = Sequence[Mapping[str, float]]
 """For each query terms beside its own, with their share of the weight of a true one; empty: none for any."""

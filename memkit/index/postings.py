@@ -27,7 +27,7 @@ from memkit.base.parallel import results, workers
 from memkit.base.params import check_value
 from memkit.errors import DamagedIndexError, ParameterError
 from memkit.tables.untrusted import check_unique, numbers, open_member, parquet, read_parquet
-from memkit.text.occurrences import Respelling, Texts, counted, ranges, small, strings
+from memkit.text.analyse import Respelling, Texts, counted, ranges, small, strings
 
 Query = tuple[np.ndarray, np.ndarray]
 """Term numbers (int64, ascending) and their weights (float32), of equal length."""

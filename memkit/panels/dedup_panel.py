@@ -22,8 +22,7 @@ from memkit.panels.page import paragraph, rows_html
 from memkit.panels.panel import QUERY, Action, Panel, Session, State, call_code, changed_values
 from memkit.plot.marks import Picture
 from memkit.plot.measured import similarity
-from memkit.policy.dedup.agreement import labelled_pairs
-from memkit.policy.dedup.deduplicator import Deduplicator
+from memkit.policy.dedup.deduplicator import Deduplicator, labelled_pairs
 from memkit.policy.dedup.pairs import FLAGS, OWNER, never_merges
 from memkit.tables.corpus import Corpus
 from memkit.text.secrets import mask

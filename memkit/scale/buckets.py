@@ -32,8 +32,8 @@ from memkit.base.parallel import results
 from memkit.base.params import check_value, current_names
 from memkit.base.plugins import LAKES
 from memkit.errors import FormatError, MemkitError, ParameterError, count_of, refused
+from memkit.index.ann import MIN_ROWS, scripts
 from memkit.index.cache import shared_cache
-from memkit.index.centre import MIN_ROWS, scripts
 from memkit.index.encode import as_encoder
 from memkit.index.encoders.base import Vectors, as_texts, unit_rows
 from memkit.index.lexical import CollectionStatistics
@@ -44,11 +44,24 @@ from memkit.search.fitted.index import _BACKGROUND, MemoryIndex, Searchable
 from memkit.search.retriever import index_for
 from memkit.search.settings import QuerySettings
 from memkit.search.steps.recall import ARMS
-from memkit.tables.commit import BUCKETS, MANIFEST, TOTALS, VERSION, check_path, current, is_lake, read_manifest
 from memkit.tables.corpus import Corpus
 from memkit.tables.database import Database
 from memkit.tables.fts import TEXT_VERSION
-from memkit.tables.lake import Writers, load, save, save_tables, write_parquet
+from memkit.tables.lake import (
+    BUCKETS,
+    MANIFEST,
+    TOTALS,
+    VERSION,
+    Writers,
+    check_path,
+    current,
+    is_lake,
+    load,
+    read_manifest,
+    save,
+    save_tables,
+    write_parquet,
+)
 from memkit.tables.table import from_table, user_table
 from memkit.tables.untrusted import check_unique, open_member, read_json, read_parquet, refuse_links
 

@@ -18,8 +18,8 @@ import pyarrow as pa
 from memkit.base.hashes import digest
 from memkit.errors import ParameterError, did_you_mean
 from memkit.index.ann import SCORE_DIGITS, STEP
+from memkit.index.arm import AUTO
 from memkit.index.dense import Dense
-from memkit.index.turns import AUTO
 from memkit.schemas import Floats, Ints, Mask
 from memkit.search.fitted.index import MemoryIndex
 

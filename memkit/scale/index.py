@@ -23,14 +23,12 @@ import pyarrow.compute as pc
 
 from memkit.base.parallel import results
 from memkit.errors import MemkitError, ParameterError, count_of
-from memkit.index.ann import SCORE_DIGITS, STEP
-from memkit.index.arm import Sight
+from memkit.index.ann import SCORE_DIGITS, STEP, Centring
+from memkit.index.arm import AUTO, Sight
 from memkit.index.cache import shared_cache
-from memkit.index.centre import Centring
 from memkit.index.encode import as_encoder
 from memkit.index.encoders.base import as_texts
 from memkit.index.postings import Postings
-from memkit.index.turns import AUTO
 from memkit.scale.buckets import VECTOR, Buckets, Statistics, counts_of, key_of, vectors_of
 from memkit.schemas import TABLES, Ints
 from memkit.search.ask import Ask
@@ -41,10 +39,10 @@ from memkit.search.settings import QuerySettings
 from memkit.search.state import Candidates, merge
 from memkit.search.steps.recall import ARMS, depth_of, nearest_words
 from memkit.search.steps.scope import Predicate, Scope, areas_of, make_scope, memories_where, replaced_by
-from memkit.tables.commit import TOTALS
 from memkit.tables.corpus import Corpus
+from memkit.tables.lake import TOTALS
 from memkit.tables.untrusted import with_nulls
-from memkit.text.occurrences import ranges
+from memkit.text.analyse import ranges
 
 OPEN = 8
 """Most bucket indexes in memory; the least recently used is dropped first."""

@@ -53,10 +53,9 @@ from memkit.formats.reader import DATES, Options, Reading, listed
 from memkit.formats.registry import NAMES, check_named, name_of
 from memkit.formats.rows import Rows
 from memkit.schemas import TABLES, with_ends
-from memkit.tables.commit import STATE, TEXT, is_bucketed
 from memkit.tables.database import Database, Derived, TextIndex, named_query
 from memkit.tables.kept import Kept
-from memkit.tables.lake import Writers, empty_reading, load, save
+from memkit.tables.lake import STATE, TEXT, Writers, empty_reading, is_bucketed, load, save
 from memkit.tables.sandbox import TIMEOUT_S
 from memkit.tables.statement import as_table
 

@@ -21,8 +21,7 @@ import pyarrow.compute as pc
 
 from memkit.base.duck import as_arrow, interruptible, literals, put, session, transaction
 from memkit.schemas import Ints
-from memkit.text.analyse import analyse_sql, searchable_sql
-from memkit.text.occurrences import counted
+from memkit.text.analyse import analyse_sql, counted, searchable_sql
 
 if TYPE_CHECKING:
     import duckdb

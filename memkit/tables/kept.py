@@ -29,8 +29,7 @@ from memkit.formats.disk.files import IGNORE_FILE, Stat
 from memkit.formats.reader import COARSE_NS, Options, Reading, is_as_it_was, listed, unsettled
 from memkit.formats.records.kinds import registered_adapters
 from memkit.formats.registry import NAMES
-from memkit.tables.commit import current
-from memkit.tables.lake import Writers, keep, load
+from memkit.tables.lake import Writers, current, keep, load
 from memkit.tables.untrusted import read_json
 
 FOLDER, SEEN = "folders", "seen.json"

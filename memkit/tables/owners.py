@@ -25,8 +25,8 @@ from memkit.formats.format import NONE, PAGE, UNDIVIDED, Owner
 from memkit.formats.linked.page import comparable
 from memkit.formats.registry import owner_of
 from memkit.schemas import Ints, Mask, kinds_where
+from memkit.text.analyse import ranges
 from memkit.text.letters import FUNCTION_WORDS, folded
-from memkit.text.occurrences import ranges
 
 COLUMNS = ("user_id", "format", "layout", "kind", "scope", "title", "heading_path", "path", "line_start", "description")
 """The columns of ``memories`` that tell an owner."""

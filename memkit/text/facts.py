@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from memkit.base import hashes
 from memkit.schemas import Floats, Ints, Mask
+from memkit.text.analyse import ranges
 from memkit.text.contradictions import contradiction
 from memkit.text.letters import folded
-from memkit.text.occurrences import ranges
 from memkit.text.one_word import Lexicon, Synonyms, Words
 from memkit.text.statements import Reader, Statement, pieces_of
 

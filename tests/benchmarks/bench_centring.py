@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 import memkit as mk
-from memkit.index.centre import CENTRES
+from memkit.index.ann import CENTRES
 
 K = 10
 LANGUAGES = ("ru", "en")

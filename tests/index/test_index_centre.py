@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from memkit.errors import NotFittedError, ParameterError
-from memkit.index.centre import MIN_ROWS, Centring, scripts
+from memkit.index.ann import MIN_ROWS, Centring, scripts
 from memkit.index.encoders.base import unit_rows
 
 N = 200

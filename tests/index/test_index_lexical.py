@@ -21,7 +21,7 @@ from memkit.base.params import Estimator
 from memkit.errors import NotFittedError, ParameterError, StaleIndexError
 from memkit.index import postings
 from memkit.index.lexical import BM25, CharGrams, Grams, plain_letters
-from memkit.text import occurrences
+from memkit.text import analyse as occurrences
 from memkit.text.analyse import ANALYSERS, Analyser, analyse_sql, load_fts
 
 CORPUS = [

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 import memkit as mk
 from memkit.errors import NotFittedError, ParameterError, StaleIndexError
-from memkit.policy.dedup.agreement import precision_recall, threshold_for
-from memkit.policy.dedup.deduplicator import Deduplicator
+from memkit.policy.dedup.deduplicator import Deduplicator, precision_recall, threshold_for
 from memkit.presets import memory_v2_policy
 from memkit.schemas import TIMESTAMP
 

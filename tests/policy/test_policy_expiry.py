@@ -12,8 +12,7 @@ import pytest
 
 import memkit as mk
 from memkit.errors import ParameterError
-from memkit.policy.index_standard import IndexCheck
-from memkit.policy.limits import Expiry
+from memkit.policy.limits import Expiry, IndexCheck
 from memkit.presets import index_policy
 
 

@@ -17,8 +17,7 @@ from memkit.decay import Decay
 from memkit.errors import NotFittedError, ParameterError, StaleIndexError
 from memkit.policy.admission import Admission, Classifier
 from memkit.policy.dedup.deduplicator import Deduplicator
-from memkit.policy.index_standard import SplitPlan
-from memkit.policy.limits import Expiry, Quota
+from memkit.policy.limits import Expiry, Quota, SplitPlan
 from memkit.policy.pipeline import Pipeline, forecast, replay
 from memkit.schemas import TIMESTAMP, kinds_where
 

@@ -10,9 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from memkit.index.arm import Abilities
+from memkit.index.arm import Abilities, means_in_turns
 from memkit.index.encoders.lsa import HashEncoder
-from memkit.index.turns import means_in_turns
 from memkit.schemas import MEMORIES
 from memkit.search.fitted import index as search_index
 from memkit.search.retriever import Retriever

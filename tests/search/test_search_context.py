@@ -15,9 +15,9 @@ import pytest
 
 import memkit as mk
 from memkit.errors import ParameterError
+from memkit.index.arm import SHARES, Turns, means_in_turns
 from memkit.index.dense import Dense
 from memkit.index.lexical import BM25
-from memkit.index.turns import SHARES, Turns, means_in_turns
 
 DAY = "2026-03-01"
 KERNEL = {-1: 0.5, -2: 0.25, 1: 0.3, 2: 0.1}

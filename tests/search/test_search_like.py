@@ -9,7 +9,7 @@ import pytest
 
 import memkit as mk
 from memkit.errors import NotFoundError, ParameterError
-from memkit.search.like import STRONGEST
+from memkit.search.retriever import STRONGEST
 
 POOL = "Пул соединений базы держит десять соединений"
 ROWS: list[dict[str, Any]] = [

@@ -16,7 +16,7 @@ import memkit as mk
 from memkit.errors import FormatError, MemkitError, ParameterError
 from memkit.formats.disk.files import Listing
 from memkit.tables import database, fts
-from memkit.tables.commit import is_bucketed, is_lake
+from memkit.tables.lake import is_bucketed, is_lake
 from memkit.tables.samples import sample_data, write_files
 
 SOURCE = {"docs/a.md": "# пул соединений\n", "users/u/profile.md": "- [id:a] [t:profile] [imp:high] чай\n"}

@@ -19,8 +19,8 @@ import memkit as mk
 from memkit.errors import FormatError, MemkitError
 from memkit.schemas import TABLES
 from memkit.tables import untrusted
-from memkit.tables.commit import VERSION
 from memkit.tables.fts import TEXT_INDEX
+from memkit.tables.lake import VERSION
 from memkit.tables.samples import write_files
 
 SOURCE = {"docs/a.md": "# пул соединений\n", "users/u/profile.md": "- [id:a] [t:profile] [imp:high] чай\n"}

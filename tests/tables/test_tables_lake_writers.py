@@ -14,7 +14,7 @@ import pytest
 
 import memkit as mk
 from memkit.errors import MemkitError
-from memkit.tables import commit
+from memkit.tables import lake as commit
 from memkit.tables.samples import write_files
 
 

@@ -26,8 +26,8 @@ from memkit.base.parallel import bar
 from memkit.index.ann import Bits, Pairs, near_bits
 from memkit.policy.dedup.families import STEP, Families, Texts
 from memkit.schemas import Ints, Mask
+from memkit.text.analyse import ranges
 from memkit.text.facts import n_shared
-from memkit.text.occurrences import ranges
 
 _SIZE = 3
 _BATCH_CHARS = 20_000_000

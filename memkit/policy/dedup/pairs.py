@@ -245,8 +245,8 @@ def _vectors(nodes: Nodes, settings: Any, encoder: Any, vectors: Any) -> Any:
     """The vectors of nodes, those given or the encoder's; None without either."""
     if not len(nodes.first) or (encoder is None and vectors is None):
         return None
+    from memkit.index.ann import Centring
     from memkit.index.cache import shared_cache
-    from memkit.index.centre import Centring
     from memkit.index.encode import for_corpus
 
     if vectors is None:

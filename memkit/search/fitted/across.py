@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from memkit.index.ann import scripts
 from memkit.index.arm import Sight
-from memkit.index.centre import scripts
 from memkit.index.encoders.base import Vectors
 from memkit.index.lexical import plain_letters
 from memkit.schemas import Floats, Ints, Mask

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from memkit.base.duck import literal, rows_of
 from memkit.base.params import Estimator, estimator, param
-from memkit.index.centre import CENTRES
+from memkit.index.ann import CENTRES
 from memkit.index.dense import ANN
 from memkit.schemas import ASIDE, Ints, Mask, check_kinds, with_column, with_ends
 from memkit.tables.age import decaying, expired, later

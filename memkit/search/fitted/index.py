@@ -26,13 +26,12 @@ from memkit.base.hashes import digest_of_rows
 from memkit.base.params import check_corpus
 from memkit.display.views import NAMED
 from memkit.errors import count_of
-from memkit.index.arm import Nearest, Sight
+from memkit.index.ann import scripts
+from memkit.index.arm import AUTO, Nearest, Sight, Turns, conversation_column, turns_of
 from memkit.index.cache import shared_cache
-from memkit.index.centre import scripts
 from memkit.index.encode import as_encoder
 from memkit.index.encoders.base import Calibration, Vectors, as_texts, content_key
 from memkit.index.postings import CANDIDATES
-from memkit.index.turns import AUTO, Turns, conversation_column, turns_of
 from memkit.schemas import Ints, Mask
 from memkit.search.alike import Likeness, Repeats
 from memkit.search.ask import Ask

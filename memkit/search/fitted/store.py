@@ -1,4 +1,4 @@
-"""A fitted Retriever on disk: a manifest and a folder for each arm, saved as in `memkit.tables.commit`.
+"""A fitted Retriever on disk: a manifest and a folder for each arm, saved as in `memkit.tables.lake`.
 
 Files are compared with the hashes in the manifest before they are used.
 """
@@ -26,7 +26,7 @@ from memkit.search.fitted.index import ROWS, MemoryIndex, Searchable, build
 from memkit.search.settings import QuerySettings
 from memkit.search.steps.recall import ARMS
 from memkit.tables import kept
-from memkit.tables.commit import current, replacing
+from memkit.tables.lake import current, replacing
 from memkit.tables.table import from_table
 from memkit.tables.untrusted import digests, is_member_name, open_member, read_json, refuse_links
 

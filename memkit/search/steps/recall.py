@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from memkit.base.params import Estimator, estimator, param
 from memkit.documents import cite
 from memkit.errors import ParameterError, StaleIndexError, count_of
-from memkit.index.turns import AUTO
+from memkit.index.arm import AUTO
 from memkit.schemas import Floats, Ints, Mask
 from memkit.search.fitted.chunks import Index
 from memkit.search.state import group_starts, spread
