@@ -122,7 +122,8 @@ def _full_day(text: str) -> NamedDay | None:
     named = []
     for pattern in _full_days():
         for match in pattern.finditer(text):
-            if (day := _day_of(match, int(match["year"]))) and not _is_bound(text, match.start()):
+            before = text[max(0, match.start() - _LONGEST_BOUND) : match.start()]
+            if (day := _day_of(match, int(match["year"]))) and not _BOUND.search(before):
                 named.append(NamedDay(day, match.start(), match.end()))
                 break
     return min(named, key=lambda one: one.start, default=None)
@@ -138,10 +139,6 @@ _BOUND = re.compile(
 """What stands before a day that something lasts until or begins with."""
 _LONGEST_BOUND = 20
 """Characters before a day that are looked at: the longest of these words has eight, and blanks follow."""
-
-
-def _is_bound(text: str, start: int) -> bool:
-    return _BOUND.search(text, max(0, start - _LONGEST_BOUND), start) is not None
 
 
 _WEEKDAY = (
@@ -444,6 +441,7 @@ _CLOCK_WORDS = re.compile(
 )
 
 
+@lru_cache(256)  # each heading is asked for its day, its time and its zone
 def in_digits(text: str) -> str:
     """A text in which each time of day with words is its digits; what may as well be a count stays: «2 дня».
 
