@@ -534,6 +534,8 @@ HEAD_NAMES = frozenset(
 _PROPERTY = re.compile(r"(?:\*\*|#\+)?([^\W\d_][\w \t-]{0,30}+)(::?+)(?:\*\*)?(?:[ \t]|$)")
 _FENCED = re.compile(r"(?:```|~~~)[ \t]*(ya?ml|toml)[ \t]*$|<!--|;;;[ \t]*$", re.IGNORECASE)
 _FENCED_KEY = re.compile(r"[ \t]*\"?([\w-]{1,40}+)\"?[ \t]*[:=]")
+_AT_END = re.compile(r"\nid: \w{32}\n(?:[a-z_]{2,40}:[^\n]{0,400}\n){1,40}type_: \d{1,2}\s*\Z")
+"""The fields at the end of a file that Joplin exports as it is."""
 _MOST_HEAD_LINES = 40
 _FIRST_LINE = re.compile(r"(?:[^\S\n]*+\n)*+(?:# [^\n]*+\n(?:[^\S\n]*+\n)*+)?([^\n]*+)")
 """The first line with words, below the title if there is one."""
@@ -541,13 +543,15 @@ _HAS_SIGN = re.compile("[`~:;<]")
 
 
 def unread_head(text: str) -> tuple[int, str] | None:
-    """The line and the words for a head that stands at the top of a page in clothes that are not read; else None.
+    """The line and the words for a head in clothes that are not read, at the top of a page or its end; else None.
 
     >>> unread_head("Title: Чай\\nDate: 2026-01-02\\n\\nтекст")
     (1, 'lines of properties (Title, Date)')
     >>> unread_head("tags:: чай\\nтекст"), unread_head("Анна: чай\\nБорис: кофе\\n")
     ((1, "lines 'key::' (tags)"), None)
     """
+    if "\ntype_: " in text[-20:] and (match := _AT_END.search(text, max(0, text.rfind("\nid: ")))):
+        return text.count("\n", 0, match.start()) + 2, "fields at its end (id, created_time, updated_time)"
     opening = _FIRST_LINE.match(text)
     if opening is None or _HAS_SIGN.search(opening[1]) is None:
         return None

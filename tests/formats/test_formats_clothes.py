@@ -209,3 +209,15 @@ def test_fields_of_russian_names_and_of_other_programs_are_read(tmp_path: Path) 
     said = {row["path"]: row["message"].partition(". Got ")[2] for row in corpus.problems.to_pylist()}
     assert "It counts from the day when the memory was made" in said["wiki/c.md"]
     assert said["utf16.md"] == "utf-16-le, read as such. Save it as UTF-8 to change it."
+
+
+def test_the_fields_that_joplin_writes_at_the_end_of_a_note_are_a_row_a_folder(tmp_path: Path) -> None:
+    """A line of a text that ends as they do is none, however long the text is."""
+    tail = "id: {0:032x}\nparent_id: {0:032x}\ncreated_time: 2026-07-01T07:05:00.000Z\nauthor: \ntype_: 1"
+    files = {f"{n:032x}.md": f"Чай {n}\n\nЗелёный.\n\n{tail.format(n)}" for n in range(3)}
+    corpus = mk.read(
+        write_files(tmp_path, files | {"a.md": "# Чай\n\nполе\ntype_: 1", "b.md": "id: " * 300_000 + "\ntype_: 1"})
+    )
+    (row,) = (row for row in corpus.problems.to_pylist() if row["rule"] == "unread_head")
+    assert "3 files, first" in row["message"]
+    assert "fields at its end (id, created_time, updated_time)" in row["message"]
