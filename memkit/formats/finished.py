@@ -28,6 +28,7 @@ ASIDE = (
     *("archive", "archives", "archived", "attic", "backup", "backups", "bak", "bkp", "copy", "copies", "trash"),
     *("deleted", "recently deleted", "recycle bin", "архив", "архивы", "архивное", "архивные", "архивная", "бэкап"),
     *("бэкапы", "бекап", "резервная копия", "резервные копии", "копия", "копии", "корзина", "удаленное", "удаленные"),
+    *("deprecated", "устаревшее", "устаревшие"),
 )
 """Words that name what is put aside, as `OLD` ones: a folder of such a name, or a word beside a file's own."""
 CONFLICTS = ("conflict", "conflicts", "conflicted", "конфликт", "конфликты", "orig")
@@ -60,7 +61,9 @@ def _after(words: str) -> str:
 
 _FOLDER, _STORE, _OLD = _any_of(*ASIDE, *OLD), _any_of(*_STORES), _any_of(*OLD)
 _BESIDE = rf"(?:[ _-](?:{_STORE})|[ _-]?\d{{4}})?"
-PLACE = rf"(?i)(?:^|/)(?:\d{{1,4}})?[._$\s-]{{0,8}}(?:(?:{_STORE})[ _-])?(?:{_FOLDER}){_BESIDE}[._\s-]{{0,8}}/"
+PLACE = (
+    rf"(?i)(?:^|/)(?:\d{{1,4}}|z{{1,3}}_)?[._$\s-]{{0,8}}(?:(?:{_STORE})[ _-])?(?:{_FOLDER}){_BESIDE}[._\s-]{{0,8}}/"
+)
 """A folder of archives, backups or copies in a path, as an RE2 pattern; ё is written е."""
 _NUMBER = r"[ _][2-9]"
 _MARKED = r"(?i)^(?:.*/)?(?:(?:{})[^/]+|[^/]+?(?:{}|{}))(?:\.[A-Za-z]{{1,8}}(?:\.(?:bak|orig))?)?$|\.(?:bak|orig)$"

@@ -276,7 +276,7 @@ class Sections:
 
     def read_front(self, fields: Node) -> None:
         """What the front matter says of the whole file."""
-        inner = [fields.get(name) for name in ("metadata", "temporal")]
+        inner = [fields.get(name) for name in ("metadata", "temporal", "taxonomies")]
         self.places = [fields, *(place for place in inner if isinstance(place, Node))]
         self.fields = [{plain(key): value for key, value in place.items()} for place in self.places]
         self.created = self.in_front(CREATED, moment_of)

@@ -242,6 +242,7 @@ def test_records_read_the_same_spellings(tmp_path: Path) -> None:
 
 HEADS = {
     "toml": '+++\ntitle = "Чай"\ndate = 2026-07-01T10:05:00+03:00\ntags = ["сорт", "чай"]\n+++\n',
+    "zola": '+++\ntitle = "Чай"\ndate = 2026-07-01T07:05:00Z\n[taxonomies]\ntags = ["сорт", "чай"]\n+++\n',
     "json": '{\n  "title": "Чай",\n  "date": "2026-07-01T10:05:00+03:00",\n  "tags": ["сорт", "чай"]\n}\n',
     "named": '---json\n{"title": "Чай",\n"date": "2026-07-01T10:05:00+03:00", "tags": ["сорт", "чай"]}\n---\n',
     "blank": "\n \n---\ntitle: Чай\ndate: 2026-07-01T10:05:00+03:00\ntags: [сорт, чай]\n---\n",

@@ -142,7 +142,7 @@ SOUND = {
     "tree/archive/a.md": "Индекс называет эту запись.\n",
 }
 ASIDE = ("archive/pool.md", "Архив/x/a.md", "4 Archive/a.md", "_old/a.md", "Бэкапы 2024/a.md", "docs/pool (1).md")
-ASIDE = (*ASIDE, "docs/Копия pool.md", "docs/pool.sync-conflict-20260102-AB.md")
+ASIDE = (*ASIDE, "Deprecated/a.md", "z_archive/a.md", "docs/Копия pool.md", "docs/pool.sync-conflict-20260102-AB.md")
 SAID = {
     "deprecated": ("status: outdated", "status: retired", "status: Устарело", "deprecated: true", "state: obsolete"),
     "archived": ("status: rejected", "статус: отменено", "status: cancelled", "archived: yes"),
