@@ -496,8 +496,7 @@ OF_PASSWORD = ("pass", "pwd", "psw", "pw", "парол", "кодов")
 
 PREFIXES = {
     "models": "gsk_ xai- pplx- r8_ nvapi- csk- tgp_v1_ jina_ AQ.Ab api_org_ ABSK bedrock-api-key- vck_ esecret_ crsr_",
-    "memories and tools of agents": "m0- z_1dWlkIjoi pcsk_ tvly- lsv2_pt_ lsv2_sk_ wandb_v1_ bb_live_ apify_api_"
-    " ctx7sk- dtn_ mdb_sa_sk_",
+    "memories, agents": "m0- bmc_ pcsk_ tvly- lsv2_pt_ lsv2_sk_ wandb_v1_ bb_live_ apify_api_ ctx7sk- dtn_ mdb_sa_sk_",
     "registries": "dckr_pat_ dckr_oat_ rubygems_ CLOJARS_ AKCp pnu_ rdme_ CFPAT-",
     "code": "gldt- glft- glrt- glptt- glagent- glcbt- gloas- glsoat- glimt- glffct- GR1348941 ATBB ATCTT3 sgp_ squ_"
     " sqp_ sqa_ PMAK- pul- CCIPAT_ CCIPRJ_ bkua_",
@@ -524,6 +523,7 @@ SHAPES = {
     r"(?:SK|AC)[0-9a-f]{32}": r"(?:SK|AC)[0-9a-f]{32}",  # Twilio
     r"pk_[0-9]{6}": r"pk_[0-9]{6,10}_[0-9A-Z]{32}",  # ClickUp
     r"re_[A-Za-z0-9]{8}_": r"re_[A-Za-z0-9]{8}_[A-Za-z0-9]{20,40}",  # Resend
+    r"z_1dWlkIjoi": r"z_1dWlkIjoi[A-Za-z0-9_-]{9,100}(?:\.[A-Za-z0-9_-]{20,200})?",  # Zep
     r"a[ks]-[A-Za-z0-9]{22}": r"a[ks]-[A-Za-z0-9]{22}",  # Modal
     r"[12]/[0-9]{15}": r"[12]/[0-9]{15,20}(?:/[0-9]{15,20})?:[0-9a-f]{32}",  # Asana
     r"(?:api|sdk|mob)-[0-9a-f]{8}-": rf"(?:api|sdk|mob)-{_UUID}",  # LaunchDarkly

@@ -189,6 +189,7 @@ SAYING_NOTHING = {
     "a picture.json": [{"data": base64.b64encode(bytes(range(256))).decode()}],
     "pieces.json": {"items": [{"body": base64.encodebytes(bytes(range(256))).decode()}]},
     "digest.json": [{"content": "0123456789abcdef" * 8}],
+    "composer.json": {"name": "a/b", "description": "A package of nice things for tea", "require": {"php": ">=8"}},
     "settings.json": {"theme": "dark", "banner": "Welcome back to the editor of your dreams, dear friend."},
     "ui.json": {"fontSize": 14, "autoSave": True, "banner": "Добро пожаловать в редактор, дорогой друг."},
 }

@@ -326,6 +326,7 @@ SHAPED = [
     f"Ab~8Q~{DIGITS_AND_LETTERS}",
     "A3-ABC123-ABC123-DEF45-AB12C-DE34F-GH56I",
     f"perm:Ym9yaXM=.NDItMQ==.{DIGITS_AND_LETTERS}",
+    f"z_1dWlkIjoi{DIGITS_AND_LETTERS}.{DIGITS_AND_LETTERS}-{HEX}",
     f"webhookb2/{UUID_KEY}@{UUID_KEY}/IncomingWebhook/{HEX}/{UUID_KEY}",
 ]
 

@@ -69,6 +69,7 @@ _SETTINGS = (
     {"$schema"},
     {"dependencies"},
     {"devDependencies"},
+    {"name", "require"},
     {"lockfileVersion"},
     {"compilerOptions"},
     {"manifest_version"},
