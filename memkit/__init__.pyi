@@ -24,7 +24,6 @@ from memkit.change.planning import undo as undo
 from memkit.change.store import store as store
 from memkit.context import ContextBuilder as ContextBuilder
 from memkit.corpus_overview import overview as overview
-from memkit.decay import Decay as Decay
 from memkit.display.draw import show as show
 from memkit.errors import MemkitError as MemkitError
 from memkit.evaluation.audit import audit as audit
@@ -46,6 +45,7 @@ from memkit.past.history import history as history
 from memkit.policy.admission import Admission as Admission
 from memkit.policy.admission import Classifier as Classifier
 from memkit.policy.dedup.deduplicator import Deduplicator as Deduplicator
+from memkit.policy.limits import Decay as Decay
 from memkit.policy.limits import Expiry as Expiry
 from memkit.policy.limits import IndexCheck as IndexCheck
 from memkit.policy.limits import Quota as Quota

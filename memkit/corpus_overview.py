@@ -25,9 +25,9 @@ from memkit.base.plugins import OVERVIEWS
 from memkit.display.draw import Shown, Tabular, as_html, write_page
 from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.errors import count_of
-from memkit.formats.faults import ADVICE, DEGREES, tally
 from memkit.formats.linked.links import links_in
 from memkit.formats.linked.relations import is_relation
+from memkit.formats.rows import ADVICE, DEGREES, tally
 from memkit.schemas import APPEND_ONLY, tuples_of
 from memkit.tables.age import BY_MONTH, moments_in
 from memkit.tables.corpus import Corpus, files_of

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 import memkit as mk
 from memkit.base.duck import connect
-from memkit.decay import Decay
 from memkit.errors import ParameterError
 from memkit.panels.decay_panel import DecayPanel
+from memkit.policy.limits import Decay
 from memkit.policy.pipeline import Pipeline
 from memkit.presets import memory_v2_policy
 from memkit.schemas import KINDS, TIMESTAMP

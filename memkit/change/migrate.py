@@ -19,11 +19,10 @@ from memkit.change.memories import entry_of, record_span, record_text, update_en
 from memkit.change.users import old_rows
 from memkit.errors import ChangeRefusedError, count_of
 from memkit.formats.facts import COUNTED, PREFIXES, TYPES, format_fact
-from memkit.formats.faults import FIXES
 from memkit.formats.index_tree.index import FIELDS, format_root, ordered_entry
 from memkit.formats.records.format import JOURNAL, kind_of
 from memkit.formats.records.kinds import CURRENT, RECORD_KINDS, adapt, shape_of
-from memkit.formats.rows import Row
+from memkit.formats.rows import FIXES, Row
 from memkit.formats.spelling import text_of
 from memkit.formats.syntax import front_matter
 from memkit.formats.syntax.nodes import Node, load_json

@@ -33,7 +33,7 @@ from memkit.base.plugins import check_there
 from memkit.display.draw import Shown, shown
 from memkit.display.sheet import safe, visible
 from memkit.errors import MemkitError, ParameterError, count_of
-from memkit.formats.faults import SEVERITIES, tally
+from memkit.formats.rows import SEVERITIES, tally
 from memkit.text.secrets import Mask
 
 if TYPE_CHECKING:

@@ -41,7 +41,7 @@ from memkit.evaluation.scores import (
     recorded_facts,
     scores_of,
 )
-from memkit.index.rerank import as_reranker
+from memkit.index.encode import as_reranker
 from memkit.schemas import Floats, Ints
 from memkit.search.ask import check_user
 from memkit.search.fitted.chunks import Index

@@ -5,7 +5,6 @@ from memkit.base.fences import fences as fences
 from memkit.base.fences import headings as headings
 from memkit.formats.disk.source import Source as Source
 from memkit.formats.disk.source import above as above
-from memkit.formats.faults import Rule as Rule
 from memkit.formats.fields import TIME as TIME
 from memkit.formats.format import MARKDOWN as MARKDOWN
 from memkit.formats.format import SKILL as SKILL
@@ -16,6 +15,7 @@ from memkit.formats.format import Owner as Owner
 from memkit.formats.format import Survey as Survey
 from memkit.formats.rows import Row as Row
 from memkit.formats.rows import Rows as Rows
+from memkit.formats.rows import Rule as Rule
 from memkit.formats.rows import extra_of as extra_of
 from memkit.formats.rows import first_words as first_words
 from memkit.formats.rows import json_text as json_text

@@ -26,10 +26,9 @@ from memkit.base.checked import LONE_SURROGATE
 from memkit.base.fences import fences, headings
 from memkit.errors import FormatError, did_you_mean
 from memkit.formats.disk.source import Source
-from memkit.formats.faults import Rule
 from memkit.formats.fields import DAY, LAST_DAY, TAG, WHOLE, Field, Fields, Problem, words_test
 from memkit.formats.format import MARKDOWN, NONE, File, Folder, Format, Owner, Survey
-from memkit.formats.rows import Row, Rows, Tables, extra_of, json_text
+from memkit.formats.rows import Row, Rows, Rule, Tables, extra_of, json_text
 from memkit.formats.spelling import day_of
 from memkit.formats.syntax.nodes import Node, StructureError, load_json, name_lines
 from memkit.schemas import IMPORTANCE_WORDS, IMPORTANCES, result_schema

@@ -8,8 +8,7 @@ from typing import Any
 
 from memkit.base.checked import LONE_SURROGATE
 from memkit.errors import FormatError
-from memkit.formats.faults import Rule, length, one_of
-from memkit.formats.rows import Row, Rows
+from memkit.formats.rows import Row, Rows, Rule, length, one_of
 from memkit.formats.spelling import (
     bool_of,
     day_of,

@@ -21,8 +21,7 @@ from memkit.base.params import Param
 from memkit.base.plugins import Plugins
 from memkit.errors import ParameterError
 from memkit.formats.disk.source import Source
-from memkit.formats.faults import Rule, Tests, tests_of
-from memkit.formats.rows import Rows, Tables
+from memkit.formats.rows import Rows, Rule, Tables, Tests, tests_of
 from memkit.formats.syntax import front_matter
 from memkit.formats.syntax.front_matter import FrontMatter
 from memkit.schemas import Kind

@@ -16,11 +16,10 @@ from urllib.parse import unquote
 
 from memkit.base.fences import Fences, Heading, fences, headings, is_mark
 from memkit.formats.disk.source import above
-from memkit.formats.faults import Rule
 from memkit.formats.format import MARKDOWN, PAGE, File, Folder, Owner, Survey
 from memkit.formats.linked.layout import layout
 from memkit.formats.linked.page import Page, tags_of
-from memkit.formats.rows import Row, Rows, json_text
+from memkit.formats.rows import Row, Rows, Rule, json_text
 from memkit.formats.spelling import TAGS, plain
 from memkit.formats.syntax.front_matter import FrontMatter
 from memkit.formats.syntax.nodes import Node

@@ -14,10 +14,9 @@ from uuid import UUID
 from memkit.base.fences import fences
 from memkit.errors import FormatError
 from memkit.formats.disk.source import Source, last_line
-from memkit.formats.faults import Rule, length, matches
 from memkit.formats.fields import TIME, WORDS, Field, Fields, check_text
 from memkit.formats.format import MARKDOWN, File, Format, Owner
-from memkit.formats.rows import Rows, extra_of
+from memkit.formats.rows import Rows, Rule, extra_of, length, matches
 from memkit.formats.spelling import (
     END,
     ENDS,

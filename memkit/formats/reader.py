@@ -41,12 +41,11 @@ from memkit.formats.disk.files import (
 )
 from memkit.formats.disk.lock import steady
 from memkit.formats.disk.source import Source
-from memkit.formats.faults import Rule
 from memkit.formats.finished import checklist_of, with_aside
 from memkit.formats.format import File, Folder, Format, Role, Survey
 from memkit.formats.records.kinds import Adapter, register_adapter, registered_adapters
 from memkit.formats.registry import FORMATS, formats_for, guarded, may_claim, parse_file
-from memkit.formats.rows import PROBLEM_ORDER, Rows, Tables, exact, in_order, merge, schemas_of, with_own_dates
+from memkit.formats.rows import PROBLEM_ORDER, Rows, Rule, Tables, exact, in_order, merge, schemas_of, with_own_dates
 from memkit.formats.rules import by_folder, check, with_found
 from memkit.schemas import TIMESTAMP, with_column, without_rows
 

@@ -20,12 +20,11 @@ from memkit.base.plugins import Plugins
 from memkit.errors import MemkitError, ParameterError
 from memkit.formats import facts, logseq, notes, workspace
 from memkit.formats.disk.files import declare_places
-from memkit.formats.faults import SEVERITIES
 from memkit.formats.format import BY_TITLE, File, Format, Owner
 from memkit.formats.index_tree import format as index_tree
 from memkit.formats.linked import layout as linked
 from memkit.formats.records import format as records
-from memkit.formats.rows import RAW_SCHEMAS, Rows
+from memkit.formats.rows import RAW_SCHEMAS, SEVERITIES, Rows
 from memkit.formats.spelling import UNREAD_HEAD, unread_head
 from memkit.formats.syntax import front_matter
 from memkit.schemas import KINDS, MEMORIES, WORDS, Kind, declare_kinds

@@ -19,11 +19,10 @@ import pyarrow.compute as pc
 from memkit.base.params import Moment, check_choice, describe, until_text
 from memkit.base.plugins import Plugins
 from memkit.errors import ParameterError
-from memkit.formats.faults import DEGREES, FIXES, SEVERITIES, Rule
 from memkit.formats.fields import TIME
 from memkit.formats.format import Format
 from memkit.formats.registry import FORMATS, guarded, in_use
-from memkit.formats.rows import KEPT_WITH, Row, Rows, Tables, in_order, shown
+from memkit.formats.rows import DEGREES, FIXES, KEPT_WITH, SEVERITIES, Row, Rows, Rule, Tables, in_order, shown
 from memkit.formats.spelling import OF_MEASURES, UNREAD_HEAD
 from memkit.schemas import KINDS, tuples_of, with_column
 

@@ -18,7 +18,7 @@ from itertools import takewhile
 from typing import Any, TypeVar
 
 from memkit.base.dates import DATE_WORDS, Told, told, told_by_iso
-from memkit.formats.faults import Rule
+from memkit.formats.rows import Rule
 from memkit.formats.syntax.nodes import Number
 from memkit.schemas import IMPORTANCE_WORDS, IMPORTANCES, STATUSES
 

@@ -31,10 +31,9 @@ from memkit.base.dates import (
 )
 from memkit.base.fences import Fences, Heading, headings, is_heading, marks, underlined_in
 from memkit.formats.disk.source import Source
-from memkit.formats.faults import Rule
 from memkit.formats.fields import TIME
 from memkit.formats.format import MARKDOWN, PAGE, File, Format, Owner, Role
-from memkit.formats.rows import Row, Rows, Tables, extra_of, hash_of, heading_path, shown, slug_of
+from memkit.formats.rows import Row, Rows, Rule, Tables, extra_of, hash_of, heading_path, shown, slug_of
 from memkit.formats.spelling import (
     CREATED,
     END,

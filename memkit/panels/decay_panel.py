@@ -15,7 +15,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.base.params import AsOf, Estimator, Moment, Param, check_corpus, check_fitted, estimator, param
-from memkit.decay import Decay, kinds_note
 from memkit.display.draw import shown
 from memkit.display.views import names_of
 from memkit.errors import count_of
@@ -26,6 +25,7 @@ from memkit.panels.page import paragraph, rows_html
 from memkit.panels.panel import QUERY, Action, Panel, Session, State, call_code, fit_to, moment_of
 from memkit.plot.marks import COLOURS, MARKS, Axis, Bars, Dots, Mark, Picture, short
 from memkit.plot.memories import ages
+from memkit.policy.limits import Decay, kinds_note
 from memkit.records import rank_pathways, stale_pathways, wisdom_support
 from memkit.search.retriever import Retriever
 from memkit.search.settings import QuerySettings

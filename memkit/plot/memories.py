@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.base.params import AsOf
-from memkit.decay import Decay
 from memkit.errors import ParameterError, count_of
 from memkit.plot.marks import COLOURS, FAINT, FAINTER, Axis, Bars, Dots, Line, Mark, Picture, Text, round_ticks
+from memkit.policy.limits import Decay
 from memkit.schemas import Floats, Ints
 from memkit.tables.age import BY_MONTH, UNDATED, factors
 

@@ -102,7 +102,7 @@ POLICIES = {
     "deduplicator": "memkit.policy.dedup.deduplicator:Deduplicator",
     "quota": "memkit.policy.limits:Quota",
     "expiry": "memkit.policy.limits:Expiry",
-    "decay": "memkit.decay:Decay",
+    "decay": "memkit.policy.limits:Decay",
     "index_check": "memkit.policy.limits:IndexCheck",
     "split_plan": "memkit.policy.limits:SplitPlan",
 }

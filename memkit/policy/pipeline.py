@@ -25,11 +25,10 @@ from memkit.base.params import (
     estimator,
     param,
 )
-from memkit.decay import Decay
 from memkit.display.views import names_in
 from memkit.errors import ParameterError
 from memkit.policy.base import VERDICT, Policy, needed
-from memkit.policy.limits import Expiry, Quota
+from memkit.policy.limits import Decay, Expiry, Quota
 from memkit.schemas import TIMESTAMP, Ints
 from memkit.tables.age import later
 from memkit.tables.corpus import states_at

@@ -16,7 +16,6 @@ from memkit.search.steps import (
     collapse,
     factors,
     fuse,
-    prefer,
     recall,
     rerank,
     scope,
@@ -83,7 +82,7 @@ class QuerySettings(
     fuse.Params,
     rerank.Params,
     factors.Params,
-    prefer.Params,
+    rerank.PreferParams,
     collapse.Params,
 ):
     """Parameters of a query; a change acts at the next call."""

@@ -46,12 +46,11 @@ from memkit.errors import (
 from memkit.formats import reader
 from memkit.formats.disk.files import HIDDEN, MAX_FILE_BYTES, digest_of, home_of, is_remembered_root, remember_root
 from memkit.formats.disk.source import decode, utf8
-from memkit.formats.faults import SEVERITIES, Rule
 from memkit.formats.format import MARKDOWN, Format
 from memkit.formats.index_tree.format import PLUGIN_GLOBS
 from memkit.formats.reader import DATES, Options, Reading, listed
 from memkit.formats.registry import NAMES, check_named, name_of
-from memkit.formats.rows import Rows
+from memkit.formats.rows import SEVERITIES, Rows, Rule
 from memkit.schemas import TABLES, with_ends
 from memkit.tables.database import Database, Derived, TextIndex, named_query
 from memkit.tables.kept import Kept

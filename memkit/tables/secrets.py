@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from memkit.display.sheet import OF_MEMORY, texts_of
-from memkit.formats.faults import ADVICE, SEVERITIES
+from memkit.formats.rows import ADVICE, SEVERITIES
 from memkit.schemas import PROBLEMS, is_verbatim
 from memkit.text.secrets import SECRETS, Finding, Mask, Secret, kinds_in
 

@@ -10,9 +10,8 @@ import pyarrow.compute as pc
 
 from memkit.base.params import check_column
 from memkit.errors import ParameterError
-from memkit.formats.faults import Rule
 from memkit.formats.finished import checklist_of
-from memkit.formats.rows import Rows, json_text, with_own_dates
+from memkit.formats.rows import Rows, Rule, json_text, with_own_dates
 from memkit.formats.rules import RULES, undeclared_kinds
 from memkit.formats.syntax.nodes import StructureError, load_json
 from memkit.schemas import IMPORTANCE_WORDS, MEMORIES, TABLES, TIMESTAMP, without_rows

@@ -12,7 +12,7 @@ import pytest
 import memkit as mk
 from memkit.change.migrate import CODES
 from memkit.errors import ChangeRefusedError, ParameterError
-from memkit.formats.faults import FIXES
+from memkit.formats.rows import FIXES
 
 DAY = "2026-03-01"
 

@@ -12,7 +12,7 @@ import pytest
 
 import memkit as mk
 from memkit.formats.disk import files
-from memkit.formats.faults import SEVERITIES
+from memkit.formats.rows import SEVERITIES
 from memkit.formats.rules import RULES
 from memkit.tables.samples import sample_data, write_files
 

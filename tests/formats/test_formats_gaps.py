@@ -10,9 +10,9 @@ import pytest
 
 import memkit as mk
 from memkit.formats import facts, notes
-from memkit.formats.faults import Rule
 from memkit.formats.fields import Field
 from memkit.formats.index_tree import index
+from memkit.formats.rows import Rule
 from memkit.tables.samples import write_files
 
 ENTRY = {"title": "T", "tags": ["t"], "priority": "high", "version": "1", "updated": "2026-01-01"}

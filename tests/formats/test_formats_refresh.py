@@ -21,8 +21,8 @@ import memkit as mk
 from memkit.formats import reader
 from memkit.formats.disk import files
 from memkit.formats.disk.lock import LOCK
-from memkit.formats.faults import Rule
 from memkit.formats.linked import layout, relations
+from memkit.formats.rows import Rule
 from memkit.formats.rules import RULES
 from memkit.formats.syntax import front_matter
 from memkit.tables.database import Database

@@ -30,7 +30,7 @@ MODULE = '''
 import pyarrow as pa
 
 import memkit as mk
-from memkit.formats.faults import Rule
+from memkit.formats.rows import Rule
 from memkit.formats.spelling import day_of
 
 CARDS = pa.schema([("memory_id", pa.string()), ("path", pa.string()), ("due", pa.timestamp("us", tz="UTC"))])

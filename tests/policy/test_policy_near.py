@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 import memkit as mk
 from memkit.errors import ParameterError
-from memkit.policy.dedup import families, near, pairs
+from memkit.policy.dedup import clusters as families
+from memkit.policy.dedup import near, pairs
 from memkit.policy.dedup.clusters import complete_link, components, settle
 from memkit.tables.owners import Owners
 from memkit.text import facts

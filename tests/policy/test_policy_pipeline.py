@@ -13,11 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
 
-from memkit.decay import Decay
 from memkit.errors import NotFittedError, ParameterError, StaleIndexError
 from memkit.policy.admission import Admission, Classifier
 from memkit.policy.dedup.deduplicator import Deduplicator
-from memkit.policy.limits import Expiry, Quota, SplitPlan
+from memkit.policy.limits import Decay, Expiry, Quota, SplitPlan
 from memkit.policy.pipeline import Pipeline, forecast, replay
 from memkit.schemas import TIMESTAMP, kinds_where
 

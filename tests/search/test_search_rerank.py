@@ -16,11 +16,10 @@ from hypothesis import strategies as st
 
 import memkit as mk
 from memkit.errors import EncoderUnavailableError, MemkitError, MissingExtraError, ParameterError
-from memkit.index import rerank as rerank_module
-from memkit.index.encode import as_encoder
+from memkit.index import encode as rerank_module
+from memkit.index.encode import as_encoder, as_reranker
 from memkit.index.encoders import objects
 from memkit.index.encoders.base import CIRCUITS
-from memkit.index.rerank import as_reranker
 from memkit.search.retriever import Retriever
 from memkit.search.show import contributions, explain
 

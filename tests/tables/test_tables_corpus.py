@@ -20,7 +20,7 @@ import pytest
 
 import memkit as mk
 from memkit.errors import FormatError, MemkitError, ParameterError, QueryError, VersionError
-from memkit.formats.faults import Rule
+from memkit.formats.rows import Rule
 from memkit.formats.rules import RULES
 from memkit.schemas import TABLES
 from memkit.tables.fts import index_text

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import memkit as mk
-from memkit.formats.faults import SEVERITIES
+from memkit.formats.rows import SEVERITIES
 from memkit.schemas import PROBLEMS
 from memkit.tables.samples import sample_data, write_files
 from memkit.tables.secrets import secrets_in

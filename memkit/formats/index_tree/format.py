@@ -16,7 +16,6 @@ from typing import Any
 
 from memkit.formats.disk.lock import STATE
 from memkit.formats.disk.source import Source, above, last_line
-from memkit.formats.faults import Rule
 from memkit.formats.fields import Fields
 from memkit.formats.format import MARKDOWN, File, Folder, Format, Owner, Survey
 from memkit.formats.index_tree.index import (
@@ -34,7 +33,7 @@ from memkit.formats.index_tree.index import (
     typed,
     without_index,
 )
-from memkit.formats.rows import KEPT_WITH, Row, Rows, heading_path, json_text, slug_of
+from memkit.formats.rows import KEPT_WITH, Row, Rows, Rule, heading_path, json_text, slug_of
 from memkit.formats.spelling import text_of
 from memkit.formats.syntax import front_matter
 from memkit.formats.syntax.front_matter import FrontMatter

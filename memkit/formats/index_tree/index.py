@@ -14,11 +14,10 @@ from typing import Any
 
 from memkit.errors import FormatError
 from memkit.formats.disk.source import Source, above
-from memkit.formats.faults import Rule, is_not_negative, length
 from memkit.formats.fields import ANY, DAY, FILLED, TRUTH, WHOLE, WORDS, Field, Fields, Type, check_text, words_test
 from memkit.formats.format import MARKDOWN
 from memkit.formats.records.format import WRAPPERS, kind_of
-from memkit.formats.rows import Row, Rows, extra_of
+from memkit.formats.rows import Row, Rows, Rule, extra_of, is_not_negative, length
 from memkit.formats.spelling import integer_of, loose_words, text_of
 from memkit.formats.syntax import front_matter
 from memkit.formats.syntax.nodes import Node

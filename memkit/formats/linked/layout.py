@@ -17,12 +17,11 @@ from memkit.base.dates import dated
 from memkit.base.fences import fences
 from memkit.formats import facts, notes
 from memkit.formats.disk.source import Source, above
-from memkit.formats.faults import Rule
 from memkit.formats.format import MARKDOWN, PAGE, File, Folder, Format, Owner, Survey
 from memkit.formats.linked.links import without_code
 from memkit.formats.linked.page import LOOSE, Page, names_pages, tags_of
 from memkit.formats.linked.relations import OTHER_FILES, relate
-from memkit.formats.rows import Rows
+from memkit.formats.rows import Rows, Rule
 from memkit.formats.spelling import TAGS, plain
 from memkit.formats.syntax.places import UUID
 from memkit.formats.workspace import OF_DATES

@@ -9,7 +9,6 @@ from itertools import chain
 from typing import Any
 
 from memkit.formats.disk.source import Source
-from memkit.formats.faults import Rule
 from memkit.formats.fields import TIME
 from memkit.formats.format import File, Format, Owner
 from memkit.formats.records.kinds import (
@@ -37,7 +36,7 @@ from memkit.formats.records.unknown import (
     unlisted,
     unread,
 )
-from memkit.formats.rows import Row, Rows, json_text
+from memkit.formats.rows import Row, Rows, Rule, json_text
 from memkit.formats.spelling import END, iso_time_of, text_of
 from memkit.formats.syntax.nodes import (
     LINES,

@@ -16,9 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.errors import ParameterError
-from memkit.formats.faults import Rule, is_not_negative, is_ratio
 from memkit.formats.fields import FILLED, NUMBER, OBJECT, OBJECTS, TIME, WHOLE, WORDS, Field, Fields, Type, words_test
-from memkit.formats.rows import Row, Rows, Tables, extra_of, json_text
+from memkit.formats.rows import Row, Rows, Rule, Tables, extra_of, is_not_negative, is_ratio, json_text
 from memkit.formats.spelling import integer_of, measures_in, plain, text_of, unread_measures
 from memkit.formats.syntax.nodes import Node
 

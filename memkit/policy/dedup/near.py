@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from memkit.base.duck import rows_of
 from memkit.base.parallel import bar
 from memkit.index.ann import Bits, Pairs, near_bits
-from memkit.policy.dedup.families import STEP, Families, Texts
+from memkit.policy.dedup.clusters import STEP, Families, Texts
 from memkit.schemas import Ints, Mask
 from memkit.text.analyse import ranges
 from memkit.text.facts import n_shared

@@ -15,8 +15,7 @@ from memkit.base.parallel import bar, results
 from memkit.base.params import check_column
 from memkit.index.ann import Pairs, near_of, near_pairs
 from memkit.policy.dedup import near
-from memkit.policy.dedup.clusters import components
-from memkit.policy.dedup.families import STEP, Families
+from memkit.policy.dedup.clusters import STEP, Families, components
 from memkit.schemas import Ints, Mask, with_column
 from memkit.tables.owners import Owners, Scopes, numbered
 from memkit.text.chunk import without_text
