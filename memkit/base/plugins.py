@@ -219,5 +219,5 @@ FOLDERS = Plugins[Any]("memkit.folders", lambda name, thing: thing)
 """Folders as they were: modules with the functions of `memkit.formats.reader.Past`."""
 LAKES = Plugins[Any]("memkit.lakes", lambda name, thing: thing)
 """Modules that save, open and search lakes of another kind than one folder."""
-ENGINES = Plugins[Any]("memkit.engines", lambda name, thing: thing)
+ENGINES = Plugins[Callable[..., object]]("memkit.engines", lambda name, thing: thing)
 """Engines of packages, by their names in `mk.extend`; memkit's own stands in its stub, for type checkers."""

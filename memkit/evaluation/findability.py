@@ -443,9 +443,9 @@ class _Watched:
     def scores_on(self, moment: datetime) -> tuple[Floats, Mask]:
         """Each candidate's score at a moment, rounded as in ranking, and whether it is expired or not created yet."""
         until, passed = self.question.ask.moment.until, moment - self.question.moment
-        later_question = self.question.at(Moment(moment, None if until is None else until + passed))
         last = moment if until is None else until + passed
-        score = later_question.multiplied(self.ranked.candidates, self.ranked.columns[Fuse.base]).round(TIE_DIGITS)
+        then = replace(self.question, ask=replace(self.question.ask, moment=Moment(moment, until and last)))
+        score = then.multiplied(self.ranked.candidates, self.ranked.columns[Fuse.base]).round(TIE_DIGITS)
         rows, gone = self.question.index.rows, np.zeros(len(score), bool)
         if (expired := gone_by(self.question.settings, rows, last)) is not None:
             gone |= expired[self.memory]

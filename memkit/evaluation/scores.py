@@ -601,12 +601,12 @@ class Scorer:
             start = 0
             for block in plan.blocks:
                 shown = places(candidates, block, wanted, self.depth, self.looks_at_hits)
-                columns = slice(start, start + len(block))
+                columns = slice(start, start + block.size)
                 run = self._judged(int(self.number[query]), labels, shown)
                 for number, metric in enumerate(self.metrics):
                     scores[number, columns, column] = metric(run)
                 with_hits[columns] += shown.hits > 0
-                start += len(block)
+                start += block.size
         return scores, with_hits
 
     def _query(self, query: int) -> tuple[Shortlist, Ints, Ints]:

@@ -41,7 +41,7 @@ from memkit.index.postings import Postings
 from memkit.schemas import TABLES, Floats, Ints, without_rows
 from memkit.search.fitted.chunks import Index, take_rows
 from memkit.search.fitted.index import _BACKGROUND, MemoryIndex, Searchable
-from memkit.search.retriever import index_for
+from memkit.search.retriever import OverBuckets, index_for
 from memkit.search.settings import QuerySettings
 from memkit.search.steps.recall import ARMS
 from memkit.tables.corpus import Corpus
@@ -312,8 +312,8 @@ def _read_list(folder: Path) -> list[dict[str, Any]]:
 @index_for.register
 def _(corpus: Buckets, settings: Index, how: QuerySettings, before: Searchable | None = None) -> Searchable:
     """An index over buckets; nothing of a former index is reused."""
-    index: Searchable = LAKES.needed("index").bucket_index(corpus, settings, how)
-    return index
+    searching: OverBuckets = LAKES.needed("index")
+    return searching.bucket_index(corpus, settings, how)
 
 
 def save_buckets(tables: Mapping[str, pa.Table], folder: Path, count: int, attached: Writers) -> None:

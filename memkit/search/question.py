@@ -17,7 +17,6 @@ from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 
-from memkit.base.params import Moment
 from memkit.errors import EncoderUnavailableError, ParameterError
 from memkit.index.encoders.base import in_haste
 from memkit.schemas import Floats, Ints, Mask
@@ -109,10 +108,6 @@ class Question(Reading):
         """The same candidates under other settings and weights, and for another number of hits."""
         ask = replace(self.ask, settings=settings, k=self.ask.k if k is None else k)
         return replace(self, ask=ask, weights=weights, unreached=[])
-
-    def at(self, moment: Moment) -> Self:
-        """The same candidates at another moment."""
-        return replace(self, ask=replace(self.ask, moment=moment))
 
     def candidates(self) -> Candidates:
         """The best `pool` candidates of each arm that has a weight."""
@@ -262,9 +257,6 @@ class Block:
             of_settings = [own[number] for number in column] if step.cuts else list(own)
             stages.append(Stage(step, of_settings, parent, now))
         return cls(tuple(stages), len(keys))
-
-    def __len__(self) -> int:
-        return self.size
 
     @property
     def column(self) -> Ints:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import singledispatch
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Protocol, Self, Unpack
 
 import numpy as np
 import pyarrow as pa
@@ -27,7 +27,7 @@ from memkit.index.encoders.base import Vectors, unit_rows
 from memkit.schemas import Ints, Mask
 from memkit.search.ask import Ask, Asked, Queries, Settings, as_queries, check_user, checked_scope
 from memkit.search.fitted.chunks import ENCODER_DOC, Index, take_rows
-from memkit.search.fitted.index import ROWS, MemoryIndex, Searchable, build
+from memkit.search.fitted.index import ROWS, Elsewhere, MemoryIndex, Searchable, build
 from memkit.search.fitted.store import FOLDER, former_index, keep_index, load_index, save_index, saved_arm
 from memkit.search.question import Question, answered, or_by_words
 from memkit.search.settings import QuerySettings
@@ -234,7 +234,9 @@ class Retriever(QuerySettings):
         MemkitError
             If the encoder fails. If its service cannot be reached, `on_encoder_error` decides.
         """
-        query_settings, settings = Settings.from_estimator(self), self._index_settings()
+        given = self.get_params(deep=False)["index"]
+        query_settings, settings = Settings.from_estimator(self), Index() if given is None else copy.copy(given)
+        settings.encoder = self.encoder
         settings.check_params()
         former: Searchable | None = self.__dict__.get("index_")
         reusable = None if former is None or _changed(former.settings, self) else former
@@ -555,13 +557,6 @@ class Retriever(QuerySettings):
         params = self.get_params(deep=False)
         return {name: params[name] for name in QuerySettings.params()}
 
-    def _index_settings(self) -> Index:
-        """The parameters of the index, with the encoder, as they are now."""
-        given = self.get_params(deep=False)["index"]
-        settings = Index() if given is None else copy.copy(given)
-        settings.encoder = self.encoder
-        return settings
-
     @property
     def chunks_(self) -> pa.Table:
         """The searched chunks, ordered by memory_id and ordinal."""
@@ -592,6 +587,19 @@ def _changed(settings: Index, search: Retriever) -> list[str]:
     ]
 
 
+class Engines(Protocol):
+    """The module of `LAKES` by which candidates are found in an engine."""
+
+    def elsewhere(self, spec: Any, /) -> Elsewhere | None: ...
+
+
+class OverBuckets(Protocol):
+    """The module of `LAKES` that searches buckets, and saves what they have to know of each other."""
+
+    def bucket_index(self, corpus: Any, settings: Index, how: QuerySettings, /) -> Searchable: ...
+    def save_statistics(self, folder: Path, index: Searchable, how: QuerySettings, /) -> None: ...
+
+
 @singledispatch
 def index_for(corpus: Corpus, settings: Index, how: QuerySettings, before: Searchable | None = None) -> Searchable:
     """Build the index of `corpus`, with the arms that `how` needs; other parameters as for `build`.
@@ -602,7 +610,8 @@ def index_for(corpus: Corpus, settings: Index, how: QuerySettings, before: Searc
         If this kind cannot be built with the settings.
     """
     former = before if isinstance(before, MemoryIndex) else former_index(corpus, settings, how)
-    elsewhere = None if settings.engine == "local" else LAKES.needed("engine").elsewhere(settings.engine)
+    engines: Engines | None = None if settings.engine == "local" else LAKES.needed("engine")
+    elsewhere = None if engines is None else engines.elsewhere(settings.engine)
     index = build(corpus, settings, former)
     if elsewhere is not None:
         index.elsewhere, index.conversations = elsewhere, None  # neighbours need not be in the engine's answer
@@ -620,7 +629,12 @@ def fitted_corpus(index: Searchable, params: Callable[[], dict[str, Any]], how: 
         Return the query-time parameters of the Retriever as given, and as settings, when the copy is saved.
     """
     corpus = copy.copy(index.corpus)
-    corpus.attach(TOTALS, lambda folder: LAKES.needed("index").save_statistics(folder, index, how()))
+
+    def save_totals(folder: Path) -> None:
+        searching: OverBuckets = LAKES.needed("index")
+        searching.save_statistics(folder, index, how())
+
+    corpus.attach(TOTALS, save_totals)
     if isinstance(index, MemoryIndex):
         index.corpus = corpus
         corpus.add_table("chunks", index.chunks)

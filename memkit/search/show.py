@@ -91,14 +91,10 @@ def with_memories(table: pa.Table, memories: pa.Table, added: Sequence[str], own
     ParameterError
         For a name that is a column of neither.
     """
-    for name in added:
-        if name not in table.column_names:
-            check_column(name, [*memories.column_names, *table.column_names], owner)
-    if not set(added) - set(table.column_names):
-        return table
     rows = pc.index_in(table["memory_id"], value_set=memories["memory_id"].combine_chunks())
     for name in added:
         if name not in table.column_names:
+            check_column(name, [*memories.column_names, *table.column_names], owner)
             table = table.append_column(memories.schema.field(name), memories[name].take(rows))
     return table
 
@@ -369,8 +365,7 @@ def _of_chunks(question: Question, row: Ints, names: tuple[str, ...]) -> dict[st
 
 
 def _ids(queries: Queries, query: Ints) -> pa.Array:
-    ids = pa.array(queries.ids, pa.string())
-    return pa.repeat(ids[0], len(query)) if len(ids) == 1 else ids.take(pa.array(query))
+    return pa.array(queries.ids, pa.string()).take(pa.array(query))
 
 
 def _floats(values: Floats) -> pa.Array:

@@ -99,8 +99,7 @@ class Candidates(NamedTuple):
 
     def take(self, index: Ints) -> Self:
         """The candidates at `index`, in that order."""
-        row, raw, rank = self.row[index], self.raw[index], self.rank[index]
-        return self._replace(query=self.query[index], row=row, raw=raw, rank=rank)
+        return self._replace(query=self.query[index], row=self.row[index], raw=self.raw[index], rank=self.rank[index])
 
     def followed_by(self, other: Self) -> Self:
         """These candidates, then those of `other`, of the same arms."""

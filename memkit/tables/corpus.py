@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from threading import Lock
 from types import FrameType
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import duckdb
 import pyarrow as pa
@@ -368,7 +368,8 @@ class Corpus(Displayed):
         if count is None:
             save(self.tables, self._database, self._reading, self._attached, place)
         else:
-            LAKES.needed("buckets").save_buckets(self.tables, place, count, self._attached)
+            sharded: Sharded = LAKES.needed("buckets")
+            sharded.save_buckets(self.tables, place, count, self._attached)
 
     def keep(self, attached: Writers | None = None) -> None:
         """Have the user's cache hold this corpus as it is now, where `read` gave it a place there (``cache=``).
@@ -714,6 +715,14 @@ def states_at(corpus: Any, moments: Iterable[Rev]) -> list[Corpus]:
 
 
 @current_names
+class Sharded(Protocol):
+    """The module of `LAKES` that saves and opens buckets."""
+
+    Buckets: Callable[[Path, bool], Corpus]
+
+    def save_buckets(self, tables: Mapping[str, pa.Table], folder: Path, count: int, attached: Writers, /) -> None: ...
+
+
 def open_lake(path: str | Path, source: str | Path | None = None, *, trust: bool = False) -> Corpus:
     """Open a snapshot (a lake) that `Corpus.save` wrote.
 
@@ -752,8 +761,8 @@ def open_lake(path: str | Path, source: str | Path | None = None, *, trust: bool
     """
     place = path_of("open", path).absolute()
     if is_bucketed(place):
-        corpus: Corpus = LAKES.needed("buckets").Buckets(place, trust)
-        return corpus
+        sharded: Sharded = LAKES.needed("buckets")
+        return sharded.Buckets(place, trust)
     root = None if source is None else remember_root(path_of("open", source))
     tables, reading, text_index, snapshot = load(place, root, trust)
     corpus = Corpus(tables, reading=reading, text_index=text_index, folder=place, trusted=trust)
