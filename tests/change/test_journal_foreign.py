@@ -92,12 +92,19 @@ def at_the_command_line(*words: str) -> None:
         main()
 
 
+def trusted(root: Path) -> None:
+    (message,) = mk.recover(root, trust=True)
+    assert "it is not followed" in message
+    mk.undo(root)
+
+
 TRIES = sorted(hostile(Path("x")))
 DOORS: dict[str, Callable[[Path], object]] = {
     "store": lambda root: mk.store(root).workspace.append_to_memory("текст", now="2026-03-01"),
     "undo": mk.undo,
     "clear": lambda root: mk.undo(root, clear=True),
     "recover": mk.recover,
+    "recover and trust": trusted,
     "read": lambda root: mk.read(root).refresh(),
     "add": lambda root: at_the_command_line("add-memory", str(root), "текст", "--yes"),
     "undo at the command line": lambda root: at_the_command_line("undo", str(root)),
@@ -443,19 +450,6 @@ def test_the_journal_of_an_older_memkit_is_taken_up_where_its_user_says_so(home:
     assert (root / "MEMORY.md").read_bytes() == new
     mk.undo(root)
     assert (root / "MEMORY.md").read_bytes() == old
-
-
-@pytest.mark.parametrize("attack", TRIES)
-def test_also_who_trusts_a_journal_has_nothing_outside_changed(home: Path, attack: str) -> None:
-    name, data = hostile(home)[attack]
-    (home / "empty").mkdir()
-    root = mk.testing.write_files(home / "repo", {f"{JOURNAL}/{name}": data, "payload": b"#!/bin/sh\n"})
-    before = snapshot(home, without=root)
-    (message,) = mk.recover(root, trust=True)
-    assert "it is not followed" in message
-    with suppress(MemkitError):
-        mk.undo(root)
-    assert snapshot(home, without=root) == before
 
 
 def test_paths_of_others_are_said_without_what_drives_a_terminal(home: Path) -> None:
