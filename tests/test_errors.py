@@ -44,7 +44,6 @@ def test_of_twenty_thousand_names_few_are_compared_letter_by_letter(known: list[
     assert 0 < len(compared) <= 2 * 100
 
 
-@pytest.mark.quick
 def test_a_name_with_one_slip_is_the_first_among_twenty_thousand() -> None:
     for name in _CHANCE.sample(PATHS, 8):
         position = _CHANCE.randrange(len(name) - 1)

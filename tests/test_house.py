@@ -22,7 +22,7 @@ CEILINGS = {
     ),
     "public names": (64, "what is at the top; the rest is in rooms, as mk.errors and mk.labels"),
     "lines of tests": (
-        62_758,
+        62_618,
         "hits are those of a ranking in which all candidates are folded; with blanks",
     ),
     "longest module": (638, "memkit/text/secrets.py, whose rows are data"),
@@ -46,7 +46,6 @@ def lines_of_code(path: Path) -> int:
     return len(counted)
 
 
-@pytest.mark.quick
 def test_the_house_is_no_larger_than_was_agreed(subtests: pytest.Subtests) -> None:
     code = {path: lines_of_code(path) for path in (ROOT / "memkit").rglob("*.py") if "_shipped" not in path.parts}
     counted = {

@@ -34,7 +34,6 @@ def calls(search: mk.Retriever, text: str) -> Iterator[object]:
     yield mk.ContextBuilder(search).build(search.corpus_, text, question).text
 
 
-@pytest.mark.quick
 def test_a_text_of_control_characters_stops_nothing(search: mk.Retriever, subtests: pytest.Subtests) -> None:
     with session() as con:
         assert con.execute(f"select {', '.join(map(literal, TEXTS))}").fetchall() == [tuple(TEXTS)]

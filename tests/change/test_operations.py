@@ -89,7 +89,6 @@ def read_tests(file: str) -> list[tuple[str, str]]:
     return tests
 
 
-@pytest.mark.quick
 def test_an_operation_has_a_test_that_names_its_section(subtests: pytest.Subtests) -> None:
     for document, (files, operations_by_section) in DOCUMENTS.items():
         tests = [test for file in files for test in read_tests(file)]

@@ -45,7 +45,6 @@ def meta(root: Path, user: str = "anna") -> dict[str, Any]:
     return counters
 
 
-@pytest.mark.quick
 def test_a_fact_is_saved_in_the_file_of_its_type(facts: FactStore, tmp_path: Path) -> None:
     """Memory v2, memory_save: validation, classification, the right .md, counters and version in meta.json."""
     answers = [

@@ -148,7 +148,6 @@ def test_settings_that_differ_in_the_least_score_alone_score_as_each_alone_does(
         np.testing.assert_array_equal(swept.matrix()[i], alone.per_query["ndcg"].to_numpy())
 
 
-@pytest.mark.quick
 def test_settings_that_share_what_was_compared_score_as_each_alone_does(
     search_and_labels: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -185,7 +185,6 @@ def test_the_code_of_every_panel_runs_with_what_its_caller_gave_under_the_caller
         assert panel.title == "table" or result.schema.equals(panel.result.schema, check_metadata=True)
 
 
-@pytest.mark.quick
 def test_while_a_panel_is_of_now_its_box_is_empty_and_its_code_has_no_moment(
     corpus: mk.Corpus, search: mk.Retriever
 ) -> None:

@@ -54,7 +54,6 @@ def memories_of(corpus: mk.Corpus) -> list[tuple[str, ...]]:
     return sorted((row["path"], row["title"], row["text"].rstrip()) for row in corpus.memories.to_pylist())
 
 
-@pytest.mark.quick
 def test_at_every_commit_the_versions_are_what_a_read_gives(sample_root: Path, history: History) -> None:
     assert history.commits.num_rows > 25
     for row in history.commits.to_pylist():

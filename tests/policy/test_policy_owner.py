@@ -133,7 +133,6 @@ def test_what_one_owner_says_twice_is_a_duplicate(case: str, tmp_path: Path) -> 
 
 
 @pytest.mark.outside
-@pytest.mark.quick
 def test_the_document_compares_within_a_user_whatever_the_subject(tmp_path: Path) -> None:
     """Memory v2 knows no subjects, so its preset merges what profile, archive and any other page of a user repeat."""
     preset = mk.presets.memory_v2_policy["deduplicator"] | {"encoder": None}
