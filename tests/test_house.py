@@ -15,14 +15,14 @@ import memkit as mk
 ROOT = Path(__file__).parents[1]
 CEILINGS = {
     # what: ceiling, and what the last raise was for; a change that adds a module says which one it ends
-    "modules": (241, "mk.extend is modules that strangers import; verbs and pictures from outside lie in their rooms"),
+    "modules": (240, "mk.extend is modules that strangers import; verbs and pictures from outside lie in their rooms"),
     "lines of code": (
-        51_413,
+        51_393,
         "near-duplicates are folded under what may be a hit alone, a fifth to a quarter of a new question",
     ),
     "public names": (64, "what is at the top; the rest is in rooms, as mk.errors and mk.labels"),
     "lines of tests": (
-        62_618,
+        62_616,
         "hits are those of a ranking in which all candidates are folded; with blanks",
     ),
     "longest module": (638, "memkit/text/secrets.py, whose rows are data"),

@@ -34,7 +34,7 @@ from memkit.evaluation.findability import (
 from memkit.evaluation.metrics import revision_of
 from memkit.evaluation.result import Result
 from memkit.schemas import APPEND_ONLY
-from memkit.search.settings import STEPS
+from memkit.search.ask import STEPS
 
 _DAYS = 3650
 _WORDS = {

@@ -49,8 +49,7 @@ from memkit.evaluation.metrics import (
 from memkit.evaluation.result import Result, mean_over, too_few
 from memkit.evaluation.statistics import Units, interval
 from memkit.schemas import Floats, Ints, result_schema
-from memkit.search.ask import check_user
-from memkit.search.settings import STEPS
+from memkit.search.ask import STEPS, check_user
 
 METRICS = ("ndcg@10", "recall@5", "mrr")
 NOT_FOUND = "not_found"

@@ -27,7 +27,7 @@ from memkit.formats.spelling import ALIASES as SPELLED_ALIASES
 from memkit.formats.spelling import DESCRIPTIONS as SPELLED_DESCRIPTIONS
 from memkit.formats.spelling import plain
 from memkit.schemas import REPLACED, tuples_of, with_column
-from memkit.search.settings import QuerySettings
+from memkit.search.ask import QuerySettings
 from memkit.tables.corpus import Corpus
 
 FIELDS = {

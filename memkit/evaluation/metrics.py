@@ -23,10 +23,9 @@ from memkit.errors import MemkitError, ParameterError, did_you_mean
 from memkit.evaluation.known_items import hidden
 from memkit.evaluation.labels import read_run
 from memkit.schemas import Floats, Ints, Mask, tuples_of, with_column
-from memkit.search.ask import Settings, check_user
+from memkit.search.ask import QuerySettings, Settings, check_user, scoping
 from memkit.search.fitted.index import MemoryIndex
 from memkit.search.question import Question
-from memkit.search.settings import QuerySettings, scoping
 from memkit.search.show import bare_hits, idle_notes
 from memkit.search.state import Candidates, Pooled, merge
 from memkit.search.steps.recall import ARMS, OF_WORDS, STRICT, asking, depth_of, is_strict

@@ -30,10 +30,9 @@ from memkit.evaluation.metrics import OF_HITS, Judged, Labels, Metric, PoolPart,
 from memkit.evaluation.result import fingerprint
 from memkit.schemas import Floats, Ints, Mask
 from memkit.search.alike import NOWHERE
-from memkit.search.ask import Settings
+from memkit.search.ask import STEPS, Settings
 from memkit.search.question import Block, Key, Places, blocks_of, key_of, places, shortlist_of, wanted_of
 from memkit.search.retriever import Retriever
-from memkit.search.settings import STEPS
 from memkit.search.state import Pooled, Shortlist
 from memkit.search.steps.collapse import hit_of
 from memkit.search.steps.factors import OF_DECAY, Decay

@@ -43,9 +43,8 @@ from memkit.evaluation.scores import (
 )
 from memkit.index.encode import as_reranker
 from memkit.schemas import Floats, Ints
-from memkit.search.ask import check_user
+from memkit.search.ask import QuerySettings, check_user
 from memkit.search.fitted.chunks import Index
-from memkit.search.settings import QuerySettings
 from memkit.search.steps.factors import OF_DECAY
 from memkit.search.steps.recall import DEPTH, WEIGHTS
 from memkit.tables.database import sql_with

@@ -17,7 +17,7 @@ from memkit.formats.registry import forget_format, register_format
 from memkit.formats.rules import CHECKS, Check
 from memkit.index.encode import forget_encoder, register_encoder
 from memkit.policy.base import forget_policy, register_policy
-from memkit.search.settings import forget_step, register_step
+from memkit.search.ask import forget_step, register_step
 from memkit.search.step import Step
 from memkit.tables.statement import Annotator
 

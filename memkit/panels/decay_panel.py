@@ -27,8 +27,8 @@ from memkit.plot.marks import COLOURS, MARKS, Axis, Bars, Dots, Mark, Picture, s
 from memkit.plot.memories import ages
 from memkit.policy.limits import Decay, kinds_note
 from memkit.records import rank_pathways, stale_pathways, wisdom_support
+from memkit.search.ask import QuerySettings
 from memkit.search.retriever import Retriever
-from memkit.search.settings import QuerySettings
 from memkit.tables.age import factors
 from memkit.tables.corpus import Corpus
 from memkit.text.secrets import mask

@@ -39,10 +39,9 @@ from memkit.panels.pinned import PinnedComparison, Refits, Strip, check_chunks
 from memkit.plot.marks import Picture
 from memkit.plot.measured import contributions
 from memkit.policy.dedup.near import normalise
-from memkit.search.ask import Settings
+from memkit.search.ask import STEPS, QuerySettings, Settings, scoping
 from memkit.search.question import Question
 from memkit.search.retriever import Retriever
-from memkit.search.settings import STEPS, QuerySettings, scoping
 from memkit.search.show import explained, hits_table, trace_table
 from memkit.search.steps.recall import ARMS, WEIGHTS
 from memkit.tables.corpus import Corpus

@@ -24,7 +24,7 @@ from memkit.plot.marks import COLOURS, FAINT, FAINTER, HIGH, MARKS, Axis, Bars, 
 from memkit.plot.memories import counts, some_ticks
 from memkit.policy.dedup.pairs import never_merges
 from memkit.schemas import Floats, Ints, Mask, tuples_of
-from memkit.search.settings import STEPS
+from memkit.search.ask import STEPS
 from memkit.search.show import contributions as parts_of
 from memkit.search.steps.recall import ARMS
 from memkit.text.secrets import mask

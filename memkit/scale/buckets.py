@@ -39,10 +39,10 @@ from memkit.index.encoders.base import Vectors, as_texts, unit_rows
 from memkit.index.lexical import CollectionStatistics
 from memkit.index.postings import Postings
 from memkit.schemas import TABLES, Floats, Ints, without_rows
+from memkit.search.ask import QuerySettings
 from memkit.search.fitted.chunks import Index, take_rows
 from memkit.search.fitted.index import _BACKGROUND, MemoryIndex, Searchable
 from memkit.search.retriever import OverBuckets, index_for
-from memkit.search.settings import QuerySettings
 from memkit.search.steps.recall import ARMS
 from memkit.tables.corpus import Corpus
 from memkit.tables.database import Database

@@ -31,11 +31,10 @@ from memkit.index.encoders.base import as_texts
 from memkit.index.postings import Postings
 from memkit.scale.buckets import VECTOR, Buckets, Statistics, counts_of, key_of, vectors_of
 from memkit.schemas import TABLES, Ints
-from memkit.search.ask import Ask
+from memkit.search.ask import Ask, QuerySettings
 from memkit.search.fitted.across import Vocabulary
 from memkit.search.fitted.chunks import Index, take_rows
 from memkit.search.fitted.index import Answer, MemoryIndex, Reading, Searchable, build, of_chunks
-from memkit.search.settings import QuerySettings
 from memkit.search.state import Candidates, merge
 from memkit.search.steps.recall import ARMS, depth_of, nearest_words
 from memkit.search.steps.scope import Predicate, Scope, areas_of, make_scope, memories_where, replaced_by

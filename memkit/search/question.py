@@ -21,9 +21,8 @@ from memkit.errors import EncoderUnavailableError, ParameterError
 from memkit.index.encoders.base import in_haste
 from memkit.schemas import Floats, Ints, Mask
 from memkit.search.alike import DROPPED, NOWHERE, Keys
-from memkit.search.ask import Ask, Queries, Settings
+from memkit.search.ask import STEPS, Ask, Queries, Settings, scoping
 from memkit.search.fitted.index import MemoryIndex, Reading, Searchable
-from memkit.search.settings import STEPS, scoping
 from memkit.search.state import RETURNED, Candidates, Pooled, Ranked, Shortlist, State, count, group_starts, spread
 from memkit.search.step import Factor, Step
 from memkit.search.steps.collapse import BELOW, hit_of

@@ -25,12 +25,11 @@ from memkit.base.plugins import LAKES
 from memkit.errors import MemkitError, NotFittedError, NotFoundError, count_of, did_you_mean, some_of
 from memkit.index.encoders.base import Vectors, unit_rows
 from memkit.schemas import Ints, Mask
-from memkit.search.ask import Ask, Asked, Queries, Settings, as_queries, check_user, checked_scope
+from memkit.search.ask import Ask, Asked, Queries, QuerySettings, Settings, as_queries, check_user, checked_scope
 from memkit.search.fitted.chunks import ENCODER_DOC, Index, take_rows
 from memkit.search.fitted.index import ROWS, Elsewhere, MemoryIndex, Searchable, build
 from memkit.search.fitted.store import FOLDER, former_index, keep_index, load_index, save_index, saved_arm
 from memkit.search.question import Question, answered, or_by_words
-from memkit.search.settings import QuerySettings
 from memkit.search.show import check_added, hits_table, joined, trace_table
 from memkit.search.steps.collapse import folding
 from memkit.search.steps.scope import visible_memories

@@ -20,11 +20,10 @@ from memkit.display.views import names_of
 from memkit.errors import ParameterError, QueryError, count_of, did_you_mean
 from memkit.schemas import WORDS, Floats, Ints, result_schema, tuples_of
 from memkit.search.alike import keep
-from memkit.search.ask import Queries, Settings
+from memkit.search.ask import STEPS, Queries, Settings
 from memkit.search.fitted.chunks import take_rows
 from memkit.search.fitted.index import MemoryIndex, Searchable
 from memkit.search.question import Question, unranked
-from memkit.search.settings import STEPS
 from memkit.search.state import Candidates, Ranked
 from memkit.search.step import Look, queries_named
 from memkit.search.steps.collapse import hit_of, none_reaches

@@ -1,6 +1,6 @@
 """`Step`: one step of a search; what it does to candidates, and what it says of them.
 
-`memkit.search.settings` has the steps in their order. Ranking, trace, explain, advice, notes and a sweep's grouping are
+`memkit.search.ask` has the steps in their order. Ranking, trace, explain, advice, notes and a sweep's grouping are
 loops over them, and know none.
 """
 

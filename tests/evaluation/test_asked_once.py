@@ -17,10 +17,9 @@ from memkit.panels.decay_panel import DecayPanel
 from memkit.panels.judge_panel import JudgePanel
 from memkit.panels.pinned import PinnedComparison
 from memkit.search import show
-from memkit.search.ask import as_queries
+from memkit.search.ask import as_queries, scoping
 from memkit.search.fitted.index import MemoryIndex
 from memkit.search.retriever import Retriever
-from memkit.search.settings import scoping
 
 DAY = "2026-03-01"
 USERS, TOPICS = 7, ("пул соединений", "зелёный чай", "тёмная тема", "поезд в Казань")

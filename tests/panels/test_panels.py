@@ -29,7 +29,7 @@ from memkit.panels.panel import Panel, QueryValues, Session, State
 from memkit.plot.marks import Dots
 from memkit.plot.measured import axis_values
 from memkit.policy.base import VERDICT, Policy, needed
-from memkit.search.settings import QuerySettings
+from memkit.search.ask import QuerySettings
 from memkit.tables.statement import run as run_
 
 DAY = "2026-03-01"

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from memkit.errors import ParameterError
 from memkit.index.encoders.base import Calibration
-from memkit.search.settings import QuerySettings
+from memkit.search.ask import QuerySettings
 from memkit.search.steps.fuse import METHODS, Evidence, Floats, fuse
 from memkit.search.steps.recall import ARMS, arm_weights
 

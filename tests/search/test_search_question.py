@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 import memkit as mk
 from memkit.base.params import Param
 from memkit.errors import ParameterError
-from memkit.search.ask import Settings
+from memkit.search.ask import QuerySettings, Settings
 from memkit.search.fitted.chunks import Index
 from memkit.search.fitted.index import build
 from memkit.search.retriever import Retriever
-from memkit.search.settings import QuerySettings
 from memkit.search.show import bare_hits, hits_table, trace_table
 
 DAY = "2026-03-01"

@@ -14,9 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memkit.search.alike import Repeats
+from memkit.search.ask import STEPS, QuerySettings
 from memkit.search.fitted.chunks import Rows
 from memkit.search.question import rank
-from memkit.search.settings import STEPS, QuerySettings
 from memkit.search.state import Pooled, count, merge
 from memkit.search.steps.fuse import evidence
 from memkit.tables.owners import Owners

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from memkit.base.duck import connect
 from memkit.schemas import Floats
+from memkit.search.ask import QuerySettings
 from memkit.search.fitted import chunks as fitted_chunks
 from memkit.search.fitted.chunks import Index, Rows, make_chunks, make_rows
 from memkit.search.question import unranked
-from memkit.search.settings import QuerySettings
 from memkit.search.state import Pooled, merge
 from memkit.tables.age import FORMS, age_sql, decay_sql
 

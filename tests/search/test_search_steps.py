@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pytest
 
 import memkit as mk
-from memkit.search.settings import STEPS, QuerySettings
+from memkit.search.ask import STEPS, QuerySettings
 
 DAY = "2026-03-01"
 PACKAGE = Path(mk.__file__).parent

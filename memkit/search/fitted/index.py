@@ -34,7 +34,7 @@ from memkit.index.encoders.base import Calibration, Vectors, as_texts, content_k
 from memkit.index.postings import CANDIDATES
 from memkit.schemas import Ints, Mask
 from memkit.search.alike import Likeness, Repeats
-from memkit.search.ask import Ask
+from memkit.search.ask import STEPS, Ask, QuerySettings
 from memkit.search.fitted.across import WORDLESS, TermVectors, Vocabulary, says_words, vocabulary_of
 from memkit.search.fitted.chunks import (
     Index,
@@ -47,7 +47,6 @@ from memkit.search.fitted.chunks import (
     take_rows,
     vectors_of,
 )
-from memkit.search.settings import STEPS, QuerySettings
 from memkit.search.state import Candidates, merge
 from memkit.search.steps.recall import ARMS, Arm, arm_weights, depth_of, nearest_words
 from memkit.search.steps.scope import Scope, make_scope

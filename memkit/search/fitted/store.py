@@ -21,9 +21,9 @@ from memkit.formats.disk.files import POINTER
 from memkit.index import store
 from memkit.index.cache import shared_cache
 from memkit.index.encode import check_given, needs_naming, was_given
+from memkit.search.ask import QuerySettings
 from memkit.search.fitted.chunks import Index, vectors_of
 from memkit.search.fitted.index import ROWS, MemoryIndex, Searchable, build
-from memkit.search.settings import QuerySettings
 from memkit.search.steps.recall import ARMS
 from memkit.tables import kept
 from memkit.tables.lake import current, replacing

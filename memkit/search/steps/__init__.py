@@ -1,1 +1,1 @@
-"""The steps of a search, a module each or for a few; `memkit.search.settings` has them in their order."""
+"""The steps of a search, a module each or for a few; `memkit.search.ask` has them in their order."""

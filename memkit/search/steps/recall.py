@@ -27,10 +27,9 @@ from memkit.text.boilerplate import evidence
 
 if TYPE_CHECKING:
     from memkit.index.arm import Nearest, Sight
-    from memkit.search.ask import Ask
+    from memkit.search.ask import Ask, QuerySettings
     from memkit.search.fitted.index import MemoryIndex, Reading
     from memkit.search.question import Question
-    from memkit.search.settings import QuerySettings
     from memkit.search.state import Ranked
 
 _K3 = 1000.0

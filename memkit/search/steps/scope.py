@@ -26,11 +26,10 @@ from memkit.tables.sandbox import QueryTimeoutError, parse_select
 from memkit.text.secrets import mask
 
 if TYPE_CHECKING:
-    from memkit.search.ask import Ask
+    from memkit.search.ask import Ask, QuerySettings
     from memkit.search.fitted.chunks import Rows
     from memkit.search.fitted.index import MemoryIndex
     from memkit.search.question import Question
-    from memkit.search.settings import QuerySettings
     from memkit.search.state import Ranked
 
 
