@@ -384,13 +384,10 @@ def _is_written(match: re.Match[str]) -> bool:
     """Whether it stands for itself: no variable, call, path, date or example."""
     secret = match["secret"]
     is_called = match.string[match.end("secret") : match.end("secret") + 1] == "("
-    return not (is_called or _NOT_SECRET.match(secret) or _EXAMPLE.match(secret) or _is_dotted(secret))
-
-
-def _is_dotted(value: str) -> bool:
-    """Whether it is a name within names, as of a variable; in a key with a dot letters and digits take turns."""
-    is_key = any(len(_TURN.findall(part)) >= 3 or len(_DIGIT.findall(part)) >= 5 for part in value.split("."))
-    return bool(_DOTTED.match(value)) and not is_key
+    # In a key with a dot letters and digits take turns; other parts with dots between are names within names.
+    is_key = any(len(_TURN.findall(part)) >= 3 or len(_DIGIT.findall(part)) >= 5 for part in secret.split("."))
+    is_named = bool(_DOTTED.match(secret)) and not is_key
+    return not (is_called or _NOT_SECRET.match(secret) or _EXAMPLE.match(secret) or is_named)
 
 
 def _is_value(match: re.Match[str]) -> bool:
@@ -524,6 +521,7 @@ SHAPES = {
     r"pk_[0-9]{6}": r"pk_[0-9]{6,10}_[0-9A-Z]{32}",  # ClickUp
     r"re_[A-Za-z0-9]{8}_": r"re_[A-Za-z0-9]{8}_[A-Za-z0-9]{20,40}",  # Resend
     r"z_1dWlkIjoi": r"z_1dWlkIjoi[A-Za-z0-9_-]{9,100}(?:\.[A-Za-z0-9_-]{20,200})?",  # Zep
+    r"sm_[A-Za-z0-9]{22}_": r"sm_[A-Za-z0-9]{22}_[A-Za-z0-9]{40,80}",  # Supermemory
     r"a[ks]-[A-Za-z0-9]{22}": r"a[ks]-[A-Za-z0-9]{22}",  # Modal
     r"[12]/[0-9]{15}": r"[12]/[0-9]{15,20}(?:/[0-9]{15,20})?:[0-9a-f]{32}",  # Asana
     r"(?:api|sdk|mob)-[0-9a-f]{8}-": rf"(?:api|sdk|mob)-{_UUID}",  # LaunchDarkly
