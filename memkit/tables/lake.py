@@ -206,9 +206,16 @@ def check_path(folder: Path) -> Path:
     return path
 
 
+_MOST_POINTER = 4_096
+"""Bytes that are looked at for what a pointer says."""
+
+
 def is_lake(folder: Path) -> bool:
-    """Whether `folder` holds a saved corpus, also one of an older memkit: other programs have a manifest.json too."""
-    return (folder / POINTER).is_file() or all((folder / name).is_file() for name in (MANIFEST, _MEMORIES))
+    """Whether `folder` holds a saved corpus, also one of an older memkit: others may have files of these names too."""
+    if (folder / POINTER).is_file():
+        with suppress(OSError), (folder / POINTER).open("rb") as pointer:
+            return b'"save"' in pointer.read(_MOST_POINTER) or any(folder.glob(f"{SAVED}*"))
+    return all((folder / name).is_file() for name in (MANIFEST, _MEMORIES))
 
 
 def is_bucketed(folder: Path) -> bool:

@@ -20,7 +20,7 @@ from memkit.errors import FormatError, MemkitError
 from memkit.schemas import TABLES
 from memkit.tables import untrusted
 from memkit.tables.fts import TEXT_INDEX
-from memkit.tables.lake import VERSION
+from memkit.tables.lake import VERSION, is_lake
 from memkit.tables.samples import write_files
 
 SOURCE = {"docs/a.md": "# пул соединений\n", "users/u/profile.md": "- [id:a] [t:profile] [imp:high] чай\n"}
@@ -420,3 +420,10 @@ def test_a_folder_whose_name_is_no_utf_8_gets_a_message(tmp_path: Path, action: 
     with pytest.raises(MemkitError, match="expected a folder whose name is UTF-8"):
         action(folder)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_with_a_file_of_that_name_of_another_program_is_none(lake: Path, tmp_path: Path) -> None:
+    for content in ("no json", "[]", '{"theme": "dark"}'):
+        assert not is_lake(write_files(tmp_path / "notes", {"memkit.json": content}))
+    (lake / "memkit.json").write_text("no json")
+    assert is_lake(lake)  # whose save lies beside
