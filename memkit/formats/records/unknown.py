@@ -225,15 +225,16 @@ def records_of(document: Any) -> list[Any]:
         return [document]
     best = max(by_holder, key=lambda place: (by_holder[place], -len(place)))
     beside = [place for place in by_holder if place[:-1] == best[:-1] and _holds_objects(document, place)]
-    holders = beside if best in beside else [best]  # nodes, and edges
-    if sum(map(by_holder.__getitem__, holders)) <= sum(
-        length for place, length in said if not any(holder == place[: len(holder)] for holder in holders)
-    ):
+    holders = dict.fromkeys(beside if best in beside else [best])  # nodes, and edges
+    n_beside = sum(length for place, length in said if place[: len(best)] not in holders)
+    if sum(map(by_holder.__getitem__, holders)) <= n_beside:
         return [document]
-    records, rest = list[Any](), document
+    records, rest = list[Any](), without(document, best)
     for holder in holders:
-        held, rest = _at(document, holder), without(rest, holder)
+        held = _at(document, holder)
         records += [_with_key(key, value) for key, value in held.items()] if isinstance(held, dict) else held
+        if holder != best:
+            del _at(rest, best[:-1])[holder[-1]]  # of the copy
     first = next((record for record in records if isinstance(record, Node)), None)
     if first is not None and rest:
         first.setdefault("(file)", rest)  # once, not in each: a file of many records would grow as their square
