@@ -85,7 +85,6 @@ def test_an_empty_path_is_not_the_folder_one_is_in(run: Run) -> None:
     [
         ("sql", "FOLDER", "select * from range(50000)", "--json"),
         ("sql", "FOLDER", "select * from range(5000)"),
-        ("rules", "--json"),
         ("--help",),
     ],
 )
