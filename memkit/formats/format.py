@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, tzinfo
 from functools import cached_property
 from importlib.metadata import EntryPoint
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
@@ -29,6 +29,7 @@ from memkit.schemas import Kind
 if TYPE_CHECKING:
     from memkit.formats.disk.files import Listing
 
+Told = TypeVar("Told")
 PAGE, TITLE, NONE = "page", "title", ""
 UNDIVIDED = ("memory.md", "user.md")
 """The names of files, in lower case, whose headings do not divide owners: all within one is about the same."""
@@ -161,7 +162,10 @@ class Folder:
     Attributes
     ----------
     read : callable
-        ``read(path, rows)`` returns a file, or None where it cannot be read; its faults go to `rows`.
+        ``read(path, rows)`` returns a file, or None where it cannot be read; its faults go to `rows`. With
+        ``keep=False`` its text is not held for the next reading.
+    is_same : callable
+        ``is_same(path)`` says whether a file is what a survey saw in the reading before.
     plugin_globs : tuple of str
         Paths that no index may name.
     is_forced : bool
@@ -175,7 +179,8 @@ class Folder:
     """
 
     listing: Listing
-    read: Callable[[str, Rows], Source | None]
+    read: Callable[..., Source | None]
+    is_same: Callable[[str], bool]
     rows: Rows
     plugin_globs: tuple[str, ...] = ()
     is_forced: bool = False
@@ -205,6 +210,16 @@ class Folder:
             source = self.read(path, self._unreported)
             self.opened[path] = File(source) if source else None
         return self.opened[path]
+
+    def ask(self, path: str, told: dict[str, Told], look: Callable[[File], Told]) -> Told | None:
+        """What `look` tells of a file, held in `told` for as long as the file stays the same, in place of its text."""
+        if path not in told or not self.is_same(path):
+            source = None if path in self.opened else self.read(path, self._unreported, keep=False)
+            file = File(source) if source else self.opened.get(path)
+            if file is None:
+                return None
+            told[path] = look(file)
+        return told[path]
 
     def is_skill(self, place: str) -> bool:
         """Whether the SKILL.md of a folder below the root has what every skill has: a name and what it is for."""

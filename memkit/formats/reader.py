@@ -11,7 +11,7 @@ import gc
 import re
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -23,6 +23,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memkit.base.hashes import checksum
 from memkit.base.parallel import bar, results, workers
 from memkit.base.params import describe, zone_of
 from memkit.base.plugins import FOLDERS
@@ -109,7 +110,8 @@ class Reading:
     tables : dict of str to pyarrow.Table
         The finished tables: with the rows of the surveys and of the checks across files.
     surveyed : dict of str to tuple
-        The files that surveys read, with their stat. Every read surveys them, but opens only the changed ones.
+        The files that surveys read: the stat of each, a checksum of its text, and the text, or None where only what it
+        tells is held. Every read surveys them, but opens only the changed ones.
     walked, asked, stats : str or None, dict, dict
         A hash of what the listing saw, what it was asked for besides, and the stat of each file: where they are the
         same again, so is the folder.
@@ -127,7 +129,7 @@ class Reading:
     files: dict[str, FileState] = field(default_factory=dict)
     parsed: Tables = field(default_factory=dict)
     tables: Tables = field(default_factory=dict)
-    surveyed: dict[str, tuple[Stat, Source]] = field(default_factory=dict)
+    surveyed: dict[str, tuple[Stat, bytes, Source | None]] = field(default_factory=dict)
     walked: str | None = None
     asked: dict[tuple[str, str], str | None] = field(default_factory=dict)
     stats: dict[str, Stat | None] = field(default_factory=dict)
@@ -413,9 +415,10 @@ def roles_of(
         rows.problem("unclaimed", top[:-1] or ".", "a folder of memories", got, quote=False)
     skipped = {path for within in saves.values() for path in within}
     instructions = tuple(_instructions(listing, result.options, rows))
-    opener, globs = _opener(listing, result, before), result.options.plugin_globs
+    opener, globs = _Opener(listing, result, before), result.options.plugin_globs
     owned = frozenset(name.rpartition(".")[0].casefold() for format in formats for name in format.owned_files)
-    folder, n_files = Folder(listing, opener, rows, globs, bool(forced), instructions, owned), len(listing.files)
+    n_files = len(listing.files)
+    folder = Folder(listing, opener.read, opener.is_same, rows, globs, bool(forced), instructions, owned)
     for format in formats:
         if len(listing.files) != n_files:  # an index named files that the walk did not list
             folder, n_files = replace(folder), len(listing.files)
@@ -459,21 +462,31 @@ def _instructions(listing: Listing, options: Options, rows: Rows) -> Iterator[Fi
         yield File(listing.source(path, content, rows))
 
 
-def _opener(listing: Listing, result: Reading, before: Reading | None) -> Callable[[str, Rows], Source | None]:
-    """The function with which a survey reads a file; it does not open a file that is unchanged since `before`."""
+class _Opener:
+    """What surveys read files with; it does not open a file that is unchanged since `before`."""
 
-    def read_file(path: str, rows: Rows) -> Source | None:
-        previous = before.surveyed.get(path) if before and path not in before.unsettled else None
-        source = previous[1] if previous and previous[0] == listing.stat(path) else None
+    def __init__(self, listing: Listing, result: Reading, before: Reading | None) -> None:
+        self.listing, self.surveyed = listing, result.surveyed
+        self._before = before.surveyed if before else {}
+        self._unsettled = before.unsettled if before else frozenset[str]()
+
+    def is_same(self, path: str) -> bool:
+        """Whether a file is what a survey saw in the reading before; it counts as seen in this one."""
+        previous = None if path in self._unsettled else self._before.get(path)
+        if previous is None or previous[0] != self.listing.stat(path):
+            return False
+        self.surveyed.setdefault(path, previous)
+        return True
+
+    def read(self, path: str, rows: Rows, *, keep: bool = True) -> Source | None:
+        """A file, or None where it cannot be read; its faults are reported."""
+        source = self.surveyed[path][2] if self.is_same(path) else None
         if source:
-            listing.report_faults(source, rows)
-        else:
-            source = listing.read(path, rows)
-        if source:
-            result.surveyed[path] = listing.stat(path) or _UNREAD[0], source
+            self.listing.report_faults(source, rows)
+        elif source := self.listing.read(path, rows):
+            mark = checksum(source.text.encode("utf-8", "surrogatepass"))
+            self.surveyed[path] = self.listing.stat(path) or _UNREAD[0], mark, source if keep else None
         return source
-
-    return read_file
 
 
 def _parse_all(listing: Listing, options: Options, formats: tuple[Format, ...], items: list[Item]) -> Parsed:

@@ -176,7 +176,8 @@ class States:
         """The files to be parsed again, or no more: they have another content, or are to be read as something else."""
         if changed is not None and tree.is_same_files and changed.isdisjoint(self.reading.surveyed):
             return sorted(changed)
-        rows, reading = Rows(), Reading(self.root, self.reading.options)
+        reading = Reading(self.root, self.reading.options, kept=self.reading.kept)
+        rows = Rows(kept=reading.kept)
         self.roles = roles_of(tree, FORMATS, rows, reading, self.reading)
         self.reading = reading
         before += self.memories.pop("", ())

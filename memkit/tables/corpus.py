@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.base.duck import check_statement, check_unicode, is_table_name
+from memkit.base.hashes import checksum
 from memkit.base.params import (
     AsOf,
     Rev,
@@ -825,7 +826,7 @@ def exact_text(corpus: Corpus, path: str, data: bytes | None) -> str:
     elif isinstance(state, tuple):
         is_same = digest_of(((len(data), 0, 0, 0), data)) == state[2]
     else:
-        is_same = not isinstance(surveyed, tuple) or decode("", data).text == surveyed[1].text
+        is_same = surveyed is None or checksum(decode("", data).text.encode("utf-8", "surrogatepass")) == surveyed[1]
     if data is None or not is_same:
         raise StaleSourceError(f"{path}: it was changed since it was read. Read the folder again.", path)
     return utf8(path, data)

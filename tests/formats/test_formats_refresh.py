@@ -350,16 +350,18 @@ def test_a_refresh_looks_up_only_the_links_of_what_changed(tmp_path: Path, monke
     settle()
     corpus = mk.read(folder)
     looked_up, looked_into = list[str](), list[str]()
-    link_in, names_pages = relations.link_in, layout.names_pages
+    link_in, stems_named = relations.link_in, layout.stems_named
     monkeypatch.setattr(relations, "link_in", lambda text: looked_up.append(text) or link_in(text))
-    monkeypatch.setattr(layout, "names_pages", lambda text, *told: looked_into.append(text) or names_pages(text, *told))
+    monkeypatch.setattr(layout, "stems_named", lambda text: looked_into.append(text) or stems_named(text))
     write_files(folder, {"v/p3.md": pages["v/p3.md"] + "[[p0]]\n"})
+    settle()
     after = corpus.refresh()
     assert looked_up == ["[[p0]]"]
     assert len(looked_into) == 1
     assert after.tables == mk.read(folder).tables
-    write_files(folder, {"v/нет 5.md": "Теперь есть.\n"})
+    write_files(folder, {"v/нет 5.md": "[[p1]]\n"})
     assert after.refresh().tables == mk.read(folder).tables
+    assert len(looked_into) == 3 + 2 * len(pages)  # what a page says is known of another list of files too
 
 
 def test_an_opened_corpus_opens_only_its_indexes_once_more(tmp_path: Path, opened: list[str]) -> None:

@@ -7,19 +7,19 @@ Cost is linear in the number of folders; at most `SAMPLE` files of each are open
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from memkit.base.dates import dated
 from memkit.base.fences import fences
 from memkit.formats import facts, notes
-from memkit.formats.disk.source import Source, above
+from memkit.formats.disk.source import above
 from memkit.formats.format import MARKDOWN, PAGE, File, Folder, Format, Owner, Survey
 from memkit.formats.linked.links import without_code
-from memkit.formats.linked.page import LOOSE, Page, names_pages, tags_of
+from memkit.formats.linked.page import LOOSE, Page, stems_named, tags_of
 from memkit.formats.linked.relations import OTHER_FILES, relate
 from memkit.formats.rows import Rows, Rule
 from memkit.formats.spelling import TAGS, plain
@@ -95,40 +95,30 @@ class _Looked:
         By folder the names of the files that may be pages.
     """
 
-    def __init__(self, markdown: dict[str, list[str]], owned: frozenset[str]) -> None:
-        self._markdown, self._owned = markdown, owned
-        self._stems = frozenset(_stem(name) for names in markdown.values() for name in names)
-        self.names = {place: page_names(place, names, owned) for place, names in markdown.items()}
-        self._pages: dict[str, tuple[Source, Census | None]] = {}
+    def __init__(self, folder: Folder) -> None:
+        self._folder = folder
+        self._stems = frozenset(_stem(name) for names in folder.markdown.values() for name in names)
+        self.names = {place: page_names(place, names, folder.owned_stems) for place, names in folder.markdown.items()}
+        self._said: dict[str, _Said | None] = {**folder.rows.kept.get("linked", {})}
+        folder.rows.kept["linked"] = self._said  # a copy, as what was read before may be read with other contents
 
-    @classmethod
-    def of(cls, folder: Folder) -> _Looked:
-        """What an earlier reading kept, where links may lead to the same pages still."""
-        before = folder.rows.kept.get("linked")
-        if isinstance(before, cls) and (before._markdown, before._owned) == (folder.markdown, folder.owned_stems):
-            return before
-        looked = folder.rows.kept["linked"] = cls(folder.markdown, folder.owned_stems)
-        return looked
-
-    def page(self, folder: Folder, place: str, name: str) -> Census | None:
+    def page(self, place: str, name: str) -> Census | None:
         """What one page says; None for a file of another format."""
-        path = f"{place}/{name}" if place else name
-        file = folder.open(path)
-        if file is None:
+        said = self._folder.ask(f"{place}/{name}" if place else name, self._said, _read_page)
+        if said is None:
             return None
-        if path not in self._pages or self._pages[path][0] is not file.source:
-            self._pages[path] = file.source, _read_page(file, self._stems, _stem(name))
-        return self._pages[path][1]
+        is_linking = any(stem in self._stems for stem in said.stems if stem != _stem(name))
+        return Census(1, said.is_headed, is_linking, is_bundle=said.is_bundle, tags=dict.fromkeys(said.tags))
 
 
 def census(folder: Folder) -> dict[str, Census]:
     """What is known of each folder with Markdown and of those above, by path."""
-    looked = _Looked.of(folder)
+    looked = _Looked(folder)
     by_folder: dict[str, Census] = {}
     for place in folder.markdown:
         is_indexed = (f"{place}/index.json" if place else "index.json") in folder.listing.files
         pages = [] if is_indexed else looked.names[place]
-        pages_read = [page for name in spread(pages) if (page := looked.page(folder, place, name)) is not None]
+        pages_read = [page for name in spread(pages) if (page := looked.page(place, name)) is not None]
         counted = Census()
         for page in pages_read:
             counted.add(page, len(pages) / len(pages_read))
@@ -148,15 +138,23 @@ def _stem(name: str) -> str:
     return name.casefold().rpartition(".")[0]
 
 
-def _read_page(file: File, stems: Set[str], stem: str) -> Census | None:
+class _Said(NamedTuple):
+    """What one page says, whatever else is in the folder: the files that it names, and of its front matter."""
+
+    is_headed: bool
+    is_bundle: bool
+    tags: tuple[str, ...]
+    stems: tuple[str, ...]
+
+
+def _read_page(file: File) -> _Said | None:
     if any(other.claims_file(file) for other in (notes.FORMAT, facts.FORMAT)):
         return None
     fields = {plain(key): value for key, value in file.front.fields.items()} if file.front else {}
     body = file.source.text[file.front.body_at :] if file.front else file.source.text
-    has_links = "](" in body or "[[" in body
-    is_linking = has_links and names_pages(without_code(body, fences(body)), stems, stem)
-    tags = dict.fromkeys(tag.casefold() for name in TAGS for tag in tags_of(fields.get(name)))
-    return Census(1, bool(fields), is_linking, is_bundle="okfversion" in fields, tags=tags)
+    stems = stems_named(without_code(body, fences(body))) if "](" in body or "[[" in body else ()
+    tags = tuple({tag.casefold(): None for name in TAGS for tag in tags_of(fields.get(name))})
+    return _Said(bool(fields), "okfversion" in fields, tags, stems)
 
 
 def survey(folder: Folder) -> Survey:

@@ -8,7 +8,7 @@ Where front matter and body say nothing but the title, that text is empty: the p
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from functools import cached_property
 from itertools import chain, islice
@@ -442,11 +442,7 @@ _HELD = {
 """By the plain name of a field, what has its value as a column, and how that is read."""
 
 
-def names_pages(text: str, stems: Set[str], linking: str) -> bool:
-    """Whether a text without code links to a page with such a stem, its own (`linking`) aside; in lower case."""
-    for link in links_in(text):
-        name = link.target.rpartition("/")[2].casefold()
-        stem = name.removesuffix(".md")
-        if stem in stems and stem != linking and (link.is_wiki or name.endswith(".md")):
-            return True
-    return False
+def stems_named(text: str) -> tuple[str, ...]:
+    """The stems of the files that the links of a text without code name, in lower case, once each."""
+    names = ((link, link.target.rpartition("/")[2].casefold()) for link in links_in(text))
+    return tuple({name.removesuffix(".md"): None for link, name in names if link.is_wiki or name.endswith(".md")})
