@@ -40,7 +40,7 @@ from memkit.search.fitted.index import MemoryIndex
 from memkit.search.steps.scope import make_scope
 from memkit.text.analyse import load_fts, spelling_sql, vocabulary_sql
 from memkit.text.letters import FUNCTION_WORDS
-from memkit.text.secrets import Mask, may_hold, without_secrets
+from memkit.text.secrets import Mask
 from memkit.text.sentences import plain_line
 
 if TYPE_CHECKING:
@@ -120,11 +120,8 @@ def words_of(texts: pa.ChunkedArray, doc: Ints, group: Ints, most: int = SHOWN) 
     >>> words_of(pa.chunked_array([texts]), np.arange(4), np.array([0, 0, 1, 1]))
     {0: ['пул', 'соединений'], 1: ['tea']}
     """
-    held = may_hold(texts)
-    if pc.any(held).as_py():  # what one text calls a secret is none of the words of another
-        hide, pairs = Mask(texts.filter(held).to_pylist()), zip(texts.to_pylist(), held.to_pylist(), strict=True)
-        blank = [without_secrets(text) if hold else text for text, hold in pairs]
-        texts = pa.chunked_array([[hide.again(text, " ") for text in blank]], pa.string())
+    hide = Mask()
+    texts = hide.in_column(texts, hide.learn_in(texts), " ")  # what one calls a secret is none of the words of another
     rows = pa.table({"class": group, "doc": doc, "body": texts})
     values = {"unnamed": _UNNAMED, "function_words": sorted(FUNCTION_WORDS), "most": most}
     with session() as con, interruptible():
@@ -546,8 +543,8 @@ def _result(
         ],
         schema=ASSIGNED,
     )
-    texts = index.memories["text"]
-    hide = Mask(texts.filter(may_hold(texts)).to_pylist())
+    hide = Mask()
+    hide.learn_in(index.memories["text"])
     rows = [
         {
             "topic": topic,

@@ -116,6 +116,8 @@ BOILERPLATE: tuple[Boilerplate, ...] = (
 )
 PATTERNS = tuple(one.pattern for one in BOILERPLATE)
 _KEPT = "(?P<kept>"
+WRAPPERS = "|".join(f"(?:{pattern})" for pattern in PATTERNS if _KEPT not in pattern)
+"""What chat programs write around messages, as one pattern."""
 
 
 def evidence(texts: pa.Array | pa.ChunkedArray, patterns: Sequence[str]) -> pa.Array | pa.ChunkedArray:

@@ -10,7 +10,7 @@ import functools
 import html
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -249,8 +249,34 @@ class Mask:
                 lengths.append(len(value))
                 lengths.sort(reverse=True)
 
-    def __call__(self, text: str) -> str:
-        return _without(text, _apart(self.learn(text) + self._equals(text)))
+    def learn_in(self, texts: pa.ChunkedArray) -> dict[int, list[Secret]]:
+        """The kinds of secrets by row, as `kinds_in` tells them; what the texts hold is hidden from now on."""
+        kinds = kinds_in(texts)
+        for row, of_row in kinds.items():
+            self.learn(texts[row].as_py(), of_row)
+        return kinds
+
+    def __call__(self, text: str, kinds: Iterable[Secret] | None = None, said: str = "[{} hidden]") -> str:
+        return _without(text, _apart(self.learn(text, kinds) + self._equals(text)), said)
+
+    def in_column(
+        self, texts: pa.ChunkedArray, kinds: Mapping[int, Iterable[Secret]], said: str = "[{} hidden]"
+    ) -> pa.ChunkedArray:
+        """Many texts as shown together, of which `learn_in` told the kinds: few are looked into.
+
+        >>> texts, hide = pa.chunked_array([["пароль: sova-2026", "root / sova-2026", "чай"]]), Mask()
+        >>> hide.in_column(texts, hide.learn_in(texts)).to_pylist()
+        ['пароль: [password hidden]', 'root / [password hidden]', 'чай']
+        """
+        begins = sorted(map(re.escape, self._lengths))
+        looks = ["|".join(begins[start : start + _MOST_LOOKS]) for start in range(0, len(begins), _MOST_LOOKS)]
+        says = np.zeros(len(texts), bool)
+        for look in looks:
+            says |= _matching(texts, look)
+        says[[*kinds]] = True
+        some = zip(np.flatnonzero(says).tolist(), texts.filter(pa.array(says)).to_pylist(), strict=True)
+        shown = [self(text, kinds[row], said) if row in kinds else self.again(text, said) for row, text in some]
+        return pc.replace_with_mask(texts, pa.array(says), pa.array(shown, pa.string())) if shown else texts
 
     def again(self, text: str, said: str = "[{} hidden]") -> str:
         """`text` without the values that are known already; no others are looked for."""
@@ -309,7 +335,7 @@ def is_mixed(value: str) -> bool:
 
 LEAST, _MOST, _BOUND = 8, 1024, 60
 """Characters of a value that is known again, least and most, and those after which a pattern may have cut it."""
-_AT_ONCE, _MANY = 4, 10_000
+_AT_ONCE, _MANY, _MOST_LOOKS = 4, 10_000, 200
 _KEPT = 500
 """Characters of a text whose secrets are remembered, at most."""
 _STARTS = re.compile(r"(?<![^\W_])[^\W_]|[^\w\s]|_")

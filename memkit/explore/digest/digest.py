@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -39,8 +40,8 @@ from memkit.extend.showing import (
 from memkit.extend.writing import AsOf, check_value, describe
 from memkit.schemas import TIMESTAMP, column, table, tuples_of, with_column
 from memkit.search.ask import check_user
-from memkit.text.boilerplate import PATTERNS, spans
-from memkit.text.secrets import Mask, may_hold
+from memkit.text.boilerplate import PATTERNS, WRAPPERS, spans
+from memkit.text.secrets import Mask
 
 DIGEST = table(
     column("section", pa.string(), "decisions, contradictions, boxes, names, added, changed or forgotten"),
@@ -199,7 +200,7 @@ def digest(
     including uncommitted files if the span ends now. Otherwise they come from created_at and updated_at, which do not
     show what was removed, nor a text before it changed. The result's notes say which. Decisions are recognised by their
     words, labels and headings, in Russian and English; names by repeated capitals. Contradictions are looked for among
-    the newest memories, 5,000 and 2,000,000 characters at most; the cost of all else is linear in the texts.
+    the newest memories, 5,000 and 1,000,000 characters at most; the cost of all else is linear in the texts.
 
     Parameters
     ----------
@@ -246,11 +247,10 @@ def digest(
     with bar("digest", total=_STEPS, unit="step", leave=False) as step:
         span = span_of(corpus, since_time(since, moment), moment, user_id, basis)
         step.update()
-        held = [span.changes[name] for name in _HELD]
-        hide = Mask(text for texts in held for text in texts.filter(may_hold(texts)).to_pylist())
-        hide |= named_in(corpus.memories, (text for texts in held for text in texts.to_pylist() if text))
+        few = span.changes.select(_HELD).to_batches(max_chunksize=1_000)
+        held = (text for batch in few for texts in batch.columns for text in texts.to_pylist() if text)
+        hide = Mask() | named_in(corpus.memories, held)
         span = replace(span, changes=_shown(span.changes, hide))
-        sentences = new_sentences(span.changes)
         notes = [note for note in (*span.notes, never_listed(span.after.memories)) if note]
         step.update()
         box_rows, n_older = boxes(span)
@@ -262,18 +262,18 @@ def digest(
         if n_compared < span.after.memories.num_rows:
             notes.append(f"Contradictions were looked for among the {n_compared:,} newest memories only.")
         step.update()
-        decided = decisions(sentences, rows_of(_ABOVE, memories=span.after.memories, sentences=sentences))
-        named = _of_names(sentences, span, mentions)
+        decided, named = _of_sentences(span, mentions)
         step.update()
     rows = [
-        *({"section": "decisions", "what": "decided", **row} for row in decided.select([*_PLACED, "text"]).to_pylist()),
+        *decided,
         *_of_contradictions(span.changes, contradicted),
         *({"section": "boxes", **row, "text": hide(row["text"])} for row in box_rows.to_pylist()),
         *named,
-        *_of_changes(pa.concat_tables([span.changes, _shown(expired_in(span), hide)])),
     ]
+    changed = _of_changes(pa.concat_tables([span.changes, _shown(expired_in(span), hide)]))
     facts = {"since": span.since.isoformat(), "as_of": span.until.isoformat(), "basis": span.basis}
-    table = describe(pa.Table.from_pylist(rows, DIGEST), memkit="digest", **facts, **corpus.revision)
+    whole = pa.concat_tables([pa.Table.from_pylist(rows, DIGEST), *changed])
+    table = describe(whole, memkit="digest", **facts, **corpus.revision)
     return Digest(
         table,
         until_text(span.since).removesuffix(" 00:00"),
@@ -290,11 +290,14 @@ _HELD = ("title", "before", "after")
 
 def _shown(changes: pa.Table, hide: Mask) -> pa.Table:
     """The changes without secrets and wrappers: taken out of the whole texts, as a sentence may not say what it is."""
+    kinds = {name: hide.learn_in(changes[name]) for name in _HELD}
     for name in _HELD:
-        # In a text that can hold none of its own, only values that are known already are looked for.
-        each = zip(changes[name].to_pylist(), may_hold(changes[name]).to_pylist(), strict=True)
-        shown = [text and _unwrapped(hide(text) if may_be else hide.again(text)) for text, may_be in each]
-        changes = with_column(changes, name, shown)
+        texts = hide.in_column(changes[name], kinds[name])
+        is_wrapped = pc.fill_null(pc.match_substring_regex(texts, WRAPPERS), False).combine_chunks()
+        if pc.any(is_wrapped).as_py():
+            plain = pa.array(map(_unwrapped, texts.filter(is_wrapped).to_pylist()), pa.string())
+            texts = pc.replace_with_mask(texts, is_wrapped, plain)
+        changes = with_column(changes, name, texts)
     return changes
 
 
@@ -333,39 +336,53 @@ def _of_contradictions(changes: pa.Table, contradicted: pa.Table) -> list[Row]:
     ]
 
 
-def _of_names(sentences: pa.Table, span: Span, least: int) -> list[Row]:
-    texts = list(tuples_of(sentences, "text", "is_heading"))
-    rows = []
-    for name in new_names(texts, span.before.memories, least):
-        first = min(name.sentences, key=lambda number: (texts[number][1], number))  # a heading says least of it
-        where = sentences.slice(first, 1).select([*_PLACED, "text"]).to_pylist()[0]
-        rows.append({"section": "names", "what": f"{name.spelling}, {count_of(name.count, 'mention')}", **where})
-    return rows
+def _of_sentences(span: Span, least: int) -> tuple[list[Row], list[Row]]:
+    """The decisions and the new names; sentences are cut some changes at a time, and not held."""
+    decided, held = list[Row](), list[pa.Table]()
+
+    def texts() -> Iterator[tuple[str, bool]]:
+        for sentences in new_sentences(span.changes):
+            above = rows_of(_ABOVE, memories=span.after.memories, sentences=sentences.select(["memory_id"]))
+            told = decisions(sentences, above).select([*_PLACED, "text"]).to_pylist()
+            decided.extend({"section": "decisions", "what": "decided", **row} for row in told)
+            held.append(sentences.select(["row", "is_heading"]))
+            yield from tuples_of(sentences, "text", "is_heading")
+
+    names, named = new_names(texts(), span.before.memories, least), list[Row]()
+    cut = pa.concat_tables(held)
+    rows, is_heading = cut["row"].to_numpy(), cut["is_heading"].to_numpy()
+    for name in names:
+        first = min(name.sentences, key=lambda number: (is_heading[number], number))  # a heading says least of it
+        row = int(rows[first])
+        sentences = next(new_sentences(span.changes.slice(row, 1)))
+        where = sentences.slice(first - int(np.searchsorted(rows, row)), 1).select([*_PLACED, "text"]).to_pylist()[0]
+        named.append({"section": "names", "what": f"{name.spelling}, {count_of(name.count, 'mention')}", **where})
+    return decided, named
 
 
 _SECTION_OF = {"added": "added", "changed": "changed", "removed": "forgotten", "expired": "forgotten"}
 
 
-def _of_changes(changes: pa.Table) -> list[Row]:
-    """What was added, changed and forgotten, in this order, each as the changes are."""
-    rows = [
-        {
-            "section": _SECTION_OF[row["change"]],
-            "what": row["change"],
-            **{name: row[name] for name in _PLACED},
-            **_texts(row),
-        }
-        for row in changes.to_pylist()
-    ]
-    return sorted(rows, key=lambda row: tuple(SECTIONS).index(row["section"]))
+def _of_changes(changes: pa.Table) -> list[pa.Table]:
+    """What was added, changed and forgotten, in this order, each as the changes are; texts that stay are not copied."""
+    tables = []
+    for section in dict.fromkeys(_SECTION_OF.values()):
+        words = [word for word, of_word in _SECTION_OF.items() if of_word == section]
+        some = changes.filter(pc.is_in(changes["change"], value_set=pa.array(words)))
+        said = {"text": pc.coalesce(some["after"], some["before"]), "before": pa.nulls(len(some), pa.string())}
+        if section == "changed":
+            texts = [_texts(*row) for row in tuples_of(some, "before", "after")]
+            said = {name: pa.array([row[n] for row in texts], pa.string()) for n, name in enumerate(said)}
+        columns = {"section": pa.array([section] * len(some), pa.string()), "what": some["change"], **said}
+        tables.append(pa.table([columns[f.name] if f.name in columns else some[f.name] for f in DIGEST], schema=DIGEST))
+    return tables
 
 
-def _texts(change: Row) -> Row:
-    """The text of a change; of a changed memory what is new and what is gone, where the text before is known."""
-    if change["change"] != "changed" or change["before"] is None:
-        return {"text": change["after"] if change["after"] is not None else change["before"], "before": None}
+def _texts(before: str | None, after: str) -> tuple[str, str | None]:
+    """What is new in a changed text and what is gone, where the text before is known."""
+    if before is None:
+        return after, None
     new, gone = (
-        " … ".join(sentence.text for sentence in differing(change[name], change[other]))
-        for name, other in (("after", "before"), ("before", "after"))
+        " … ".join(sentence.text for sentence in differing(*texts)) for texts in ((after, before), (before, after))
     )
-    return {"text": new or change["after"], "before": gone or None}
+    return new or after, gone or None

@@ -7,11 +7,14 @@ written with a small letter less often than with a capital there, and is no mont
 from __future__ import annotations
 
 import re
+from array import array
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from memkit.base.dates import MONTHS, WEEKDAYS
@@ -22,8 +25,8 @@ from memkit.text.letters import FUNCTION_WORDS, folded
 
 LEAST_MENTIONS = 2
 _LEAST_LETTERS = 3
-_PARTS = 3
-"""The most words of one name."""
+_PARTS, _PART = 3, 10_000
+"""The most words of one name; the memories whose words are counted together."""
 # Languages and peoples, which English writes with a capital, and words that letters and notes begin with.
 _LANGUAGES = "english russian german french spanish italian chinese japanese polish portuguese dutch european american"
 _BEGINNINGS = "todo note notes fixme warning important example hello thanks dear привет здравствуйте спасибо вы вам вас"
@@ -36,9 +39,9 @@ _LEFT_OUT = re.compile(
     r"`[^`\n]*`|(?<!\S)[^\s/\\@]+[/\\@]\S+|(?<!\w)[#@]\w+|\[\w+ hidden\]|\b\w+\.(?:md|py|js|json|ya?ml|toml)\b"
 )
 """Code, addresses, paths, tags and masked secrets."""
+_MAY_LEAVE_OUT = re.compile(r"[`/\\@#\[]|\.[a-z]")
+"""What a sentence with any of these has."""
 _WORD = re.compile(r"[^\W\d_]+(?:[-'’][^\W\d_]+)*")
-_POSSESSIVE = re.compile("['’]s$")
-_MARKS = str.maketrans("", "", "*_")
 _OPENS = re.compile(r"[:\"“”„«'‘(\[|>•.!?…/]\s*$")
 """What a clause of its own begins after."""
 _LABEL = re.compile(r"[\s>+•–-]*(?:\|[^|\n]*\||[A-ZА-ЯЁ0-9][^\s:]*(?: (?:[A-ZА-ЯЁ0-9][^\s:]*|of|and)){0,3}:(?!\S))")
@@ -50,22 +53,21 @@ _LETTERS, _CAPITAL = r"\p{L}+(?:[-'’]\p{L}+)*", r"^\p{Lu}.*\p{Ll}"
 
 
 class Mention(NamedTuple):
-    """A word with a capital, or one in small letters.
+    """A word with a capital, or a particle.
 
     Attributes
     ----------
+    is_within, follows : bool
+        Whether it stands within a sentence, where a capital says something; whether only a blank parts it from the
+        mention before.
     sentence : int
         The position of the sentence.
-    has_capital, is_within, follows : bool
-        Whether it has a capital; whether it stands within a sentence, where a capital says something; whether only a
-        blank parts it from the word before.
     """
 
     word: str
-    sentence: int
-    has_capital: bool
     is_within: bool
     follows: bool
+    sentence: int = 0
 
 
 @dataclass
@@ -86,23 +88,48 @@ class Name:
         return self.spellings.total()
 
 
-def mentions(text: str, sentence: int = 0, is_heading: bool = False) -> Iterator[Mention]:
-    """The words of a sentence, without code, addresses and paths; in a heading or a label a capital says nothing.
+def mentions(text: str, counts: Counter[str], is_heading: bool = False) -> Iterator[Mention]:
+    """What may be names in a sentence, without code, addresses and paths; all words are counted in `counts`.
 
-    >>> [(m.word, m.is_within) for m in mentions("Вчера Анна звонила: Борис ждёт.") if m.has_capital]
+    In a heading or a label a capital says nothing.
+
+    >>> [(m.word, m.is_within) for m in mentions("Вчера Анна звонила: Борис ждёт.", Counter())]
     [('Вчера', False), ('Анна', True), ('Борис', False)]
-    >>> [m.is_within for m in mentions("- **Session Key**: main")]
-    [False, False, False]
+    >>> [m.is_within for m in mentions("- **Session Key**: main", Counter())]
+    [False, False]
     """
-    plain, end = _LEFT_OUT.sub(" · ", text).translate(_MARKS), 0
-    label = _LABEL.match(plain)
+    plain = _LEFT_OUT.sub(" · ", text) if _MAY_LEAVE_OUT.search(text) else text
+    plain = plain.replace("*", "").replace("_", "")
+    all_words = _WORD.findall(plain)
+    counts.update(all_words)
+    if not any(map(_may_be_part, all_words[1:])):  # of most sentences the first word alone has a capital
+        yield from (Mention(_owner(word), False, False) for word in all_words[:1] if _may_be_part(word))
+        return
+    label, end, last = _LABEL.match(plain), 0, 0
     in_label = label.end() if label and len(plain[label.end() :].split()) <= _VALUE else 0
     for match in _WORD.finditer(plain):
-        word, between = _POSSESSIVE.sub("", match[0]), plain[end : match.start()]
-        opens = end == 0 or is_heading or match.start() < in_label or _OPENS.search(between) is not None
-        has_capital = word[0].isupper() and any(map(str.islower, word))
-        yield Mention(word, sentence, has_capital, not opens, end > 0 and between == " ")
+        if _may_be_part(match[0]):
+            between = plain[end : match.start()]
+            opens = end == 0 or is_heading or match.start() < in_label or _OPENS.search(between) is not None
+            yield Mention(_owner(match[0]), not opens, last > 0 and end == last and between == " ")
+            last = match.end()
         end = match.end()
+
+
+@lru_cache(2**16)
+def _may_be_part(word: str) -> bool:
+    """Whether a word may be part of a name."""
+    return _has_capital(word) or word in _PARTICLES
+
+
+def _has_capital(word: str) -> bool:
+    """Whether it begins with a capital, and has small letters."""
+    return word[0].isupper() and not word.isupper()
+
+
+def _owner(word: str) -> str:
+    """A word without the mark of possession."""
+    return word[:-2] if word.endswith(("'s", "’s")) else word
 
 
 def new_names(texts: Iterable[tuple[str, bool]], before: pa.Table, least: int = LEAST_MENTIONS) -> list[Name]:
@@ -124,41 +151,64 @@ def new_names(texts: Iterable[tuple[str, bool]], before: pa.Table, least: int = 
     >>> [(name.spelling, name.count) for name in new_names([(text, False) for text in texts], before)]
     [('Анна', 2)]
     """
-    words = [m for number, (text, is_heading) in enumerate(texts) for m in mentions(text, number, is_heading)]
-    stem_of = _stems({m.word for m in words})
-    within = Counter(stem_of[m.word] for m in words if m.has_capital and m.is_within)
-    small = Counter(stem_of[m.word] for m in words if not m.has_capital)
-    candidates = {stem for stem, count in within.items() if stem and count >= small[stem]}
+    numbers, words, sentences, flags = dict[str, int](), array("i"), array("i"), array("b")
+    counted, small, within = Counter[str](), Counter[str](), Counter[str]()
+    for number, (text, is_heading) in enumerate(texts):
+        for m in mentions(text, counted, is_heading):
+            words.append(numbers.setdefault(m.word, len(numbers)))
+            sentences.append(number)
+            flags.append(2 * m.is_within + m.follows)
+    listed, of_word, flag = [*numbers], np.asarray(words), np.asarray(flags)
+    has_capital = np.fromiter(map(_has_capital, listed), bool, len(listed))
+    stem_of = _stems({*listed, *map(_owner, counted)})
+    for word, count in counted.items():
+        small[stem_of[_owner(word)]] += 0 if _has_capital(word) else count
+    n_within = np.bincount(of_word[flag >= 2], minlength=len(listed)) * has_capital
+    for word, count in zip(listed, n_within.tolist(), strict=True):
+        within[stem_of[word]] += count
+    candidates = {stem for stem, count in within.items() if stem and count >= max(small[stem], 1)}
     if not candidates:
         return []
     known, written_small = _words_before(before, {word for word, stem in stem_of.items() if stem in candidates})
     for word, count in written_small.items():
         small[stem_of[word]] += count
     candidates = {stem for stem in candidates - known if within[stem] >= small[stem]}
-    names = _joined(words, stem_of, candidates)
+    is_part = [word in _PARTICLES or stem_of[word] in candidates for word in listed]
+    is_kept = np.array(is_part, bool)[of_word]
+    follows = flag % 2 == 1
+    follows[1:] &= is_kept[:-1]
+    names = _joined(
+        [
+            Mention(listed[words[row]], flag[row] >= 2, follows[row], sentences[row])
+            for row in np.flatnonzero(is_kept).tolist()
+        ],
+        stem_of,
+    )
     kept = [name for name in names if name.count >= least]
     return sorted(kept, key=lambda name: (-name.count, name.spelling))
 
 
-def _joined(words: list[Mention], stem_of: dict[str, str], candidates: set[str]) -> list[Name]:
-    """The names of these mentions; words that stand beside each other at least as often as apart are one name."""
+def _joined(mentioned: Iterable[Mention], stem_of: Mapping[str, str]) -> list[Name]:
+    """The names of these mentions and particles; words that stand beside each other at least as often as apart are one
+    name.
+    """
     runs, waiting, is_open = list[list[Mention]](), list[Mention](), False
-    for mention in words:
-        is_name = mention.has_capital and stem_of[mention.word] in candidates
+    for mention in mentioned:
+        is_name = mention.word not in _PARTICLES
         is_open = is_open and mention.follows and runs[-1][-1].sentence == mention.sentence
-        if is_name and is_open and sum(part.has_capital for part in runs[-1]) < _PARTS:
+        if is_name and is_open and sum(part.word not in _PARTICLES for part in runs[-1]) < _PARTS:
             runs[-1] += [*waiting, mention]
         elif is_name:
             runs.append([mention])
-        is_particle = is_open and not waiting and mention.word in _PARTICLES
+        is_particle = is_open and not waiting and not is_name
         waiting, is_open = ([mention] if is_particle else []), is_name or is_particle
-    alone = Counter(stem_of[m.word] for run in runs for m in run if m.has_capital)
+    alone = Counter(stem_of[m.word] for run in runs for m in run if m.word not in _PARTICLES)
     together = Counter(tuple(stem_of[m.word] for m in run) for run in runs)
     names: defaultdict[tuple[str, ...], Name] = defaultdict(Name)
     for run in runs:
         stems = tuple(stem_of[m.word] for m in run)
         is_one = len(run) == 1 or 2 * together[stems] >= max(alone[stem] for stem in stems)
-        for part in [run] if is_one else [[m] for m in run if m.has_capital]:
+        for part in [run] if is_one else [[m] for m in run if m.word not in _PARTICLES]:
             name = names[tuple(stem_of[m.word] for m in part)]
             name.spellings[" ".join(m.word for m in part)] += 1
             name.sentences.append(part[0].sentence)
@@ -189,7 +239,8 @@ def _words_before(memories: pa.Table, words: set[str]) -> tuple[set[str], dict[s
     """The stems of all words with a capital, and how often these words stand in small letters; linear in the texts."""
     small = {word.lower(): word for word in sorted(words)}
     values = {"letters": _LETTERS, "capital": _CAPITAL, "words": sorted(small)}
-    rows = rows_of(_WORDS_BEFORE, values, memories=memories.select(["title", "text"]))
-    counts = dict(tuples_of(rows, "word", "n"))
+    counts, texts = Counter[str](), memories.select(["title", "text"])
+    for start in range(0, len(texts), _PART):  # of all at once the words would be a second copy
+        counts.update(dict(tuples_of(rows_of(_WORDS_BEFORE, values, memories=texts.slice(start, _PART)), "word", "n")))
     known = set(_stems(word for word in counts if word[0].isupper()).values())
     return known, {small[word]: count for word, count in counts.items() if word in small}

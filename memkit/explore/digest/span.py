@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -14,7 +15,7 @@ from memkit import Corpus, diff
 from memkit.errors import FormatError, MemkitError, NotFoundError, ParameterError, count_of
 from memkit.extend import Moment
 from memkit.extend.reading import Rows
-from memkit.extend.showing import as_of_time, rows_of, until_text
+from memkit.extend.showing import as_of_time, bar, rows_of, until_text
 from memkit.past.history import versions_of
 from memkit.past.repository import Repository, log, opened
 from memkit.schemas import TIMESTAMP, is_verbatim, kinds_where, result_schema, tuples_of
@@ -174,10 +175,9 @@ where d.stands_in is null and not contains($unlisted, coalesce(d.kind, ''))
     and (d.change in ('added', 'removed') or list_has_any(d.fields, ['text', 'title', 'status']))
 """
 _DATED = """
-select change, memory_id, kind, date, path, line_start as line, title, null::varchar as before, text as after
-from (
-    select *, case when created_at >= $since then 'added' when updated_at >= $since then 'changed' end as change,
-        if(created_at >= $since, created_at, updated_at) as date
+select change, date, row from (
+    select case when created_at >= $since then 'added' when updated_at >= $since then 'changed' end as change,
+        if(created_at >= $since, created_at, updated_at) as date, path, line_start as line, memory_id, row
     from memories where coalesce(created_at <= $until, true) and not contains($unlisted, coalesce(kind, ''))
 ) where change is not null and date <= $until
 """
@@ -206,7 +206,13 @@ def _from_dates(corpus: Corpus, since: datetime, until: datetime, user_id: str |
     """The span by created_at and updated_at; the text before a change is not known."""
     memories = _of_user(corpus, user_id).memories
     values = {"since": since, "until": until, "unlisted": list(_UNLISTED)}
-    changes = rows_of(_DATED + _ORDER, values, memories=memories).cast(CHANGES)
+    named = memories.select(["memory_id", "kind", "path", "line_start", "created_at", "updated_at"])
+    dated_rows = rows_of(_DATED + _ORDER, values, memories=named.append_column("row", pa.array(range(len(named)))))
+    told = memories.select(["memory_id", "kind", "path", "line_start", "title", "text"]).take(dated_rows["row"])
+    told = told.rename_columns(["memory_id", "kind", "path", "line", "title", "after"])
+    columns = {**{name: told[name] for name in told.column_names}, "before": pa.nulls(len(told), pa.string())}
+    columns |= {name: dated_rows[name] for name in ("change", "date")}
+    changes = pa.table([columns[name] for name in CHANGES.names], names=CHANGES.names).cast(CHANGES)
     new = changes.filter(pc.equal(changes["change"], "added"))["memory_id"]
     is_later = pc.fill_null(pc.greater(memories["created_at"], pa.scalar(until, TIMESTAMP)), False)
     is_new = pc.is_in(memories["memory_id"], value_set=new)
@@ -264,14 +270,22 @@ def differing(text: str | None, other: str | None) -> list[Sentence]:
     return [sentence for sentence in sentences_of(text or "") if sentence.text not in known]
 
 
-def new_sentences(changes: pa.Table) -> pa.Table:
-    """The new sentences of changes, of the columns of `SENTENCES`; all of those whose text before is not known."""
-    rows = list[dict[str, Any]]()
-    for number, change in enumerate(changes.to_pylist()):
-        kept = {name: change[name] for name in ("memory_id", "date", "path", "title")}
-        lines = is_verbatim(change["kind"], change["path"])
-        for sentence in differing(change["after"], change["before"]):
-            line = change["line"] and change["line"] + (sentence.lines_above if lines else 0)
-            more = {"row": number, "line": line, "is_heading": sentence.is_heading, "text": sentence.text}
-            rows.append({**kept, **more})
-    return pa.Table.from_pylist(rows, SENTENCES)
+def new_sentences(changes: pa.Table) -> Iterator[pa.Table]:
+    """The new sentences of changes, some changes at a time, of the columns of `SENTENCES`; all sentences of those whose
+    text before is not known.
+    """
+    starts = range(0, max(len(changes), 1), _AT_ONCE)
+    for start in bar("sentences", starts, silent=len(starts) < _MANY, unit="part", leave=False):
+        rows = list[dict[str, Any]]()
+        for number, change in enumerate(changes.slice(start, _AT_ONCE).to_pylist(), start):
+            kept = {name: change[name] for name in ("memory_id", "date", "path", "title")}
+            lines = is_verbatim(change["kind"], change["path"])
+            for sentence in differing(change["after"], change["before"]):
+                line = change["line"] and change["line"] + (sentence.lines_above if lines else 0)
+                more = {"row": number, "line": line, "is_heading": sentence.is_heading, "text": sentence.text}
+                rows.append({**kept, **more})
+        yield pa.Table.from_pylist(rows, SENTENCES)
+
+
+_AT_ONCE, _MANY = 5_000, 2
+"""Changes whose sentences are looked at together, and so many parts that it is said how far it is."""

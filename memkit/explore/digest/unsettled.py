@@ -36,7 +36,7 @@ _OLDER = f"""
 select count(*) as n from {unticked_sql("now_boxes", "now_memories")} where tick_id is null and not is_carried
     and task in (select task from {unticked_sql("before_boxes", "before_memories")} where tick_id is null)
 """  # noqa: S608  # names of tables alone
-MOST, MOST_CHARS = 5_000, 2_000_000
+MOST, MOST_CHARS = 5_000, 1_000_000
 """The memories that are compared, the newest, and their characters: a statement takes about half a millisecond."""
 _NEWEST = """
 select memory_id from (select *, coalesce(length(text), 0) as n from memories) window newest as (
