@@ -38,6 +38,7 @@ from memkit.search.ask import Ask, Queries, Settings, check_user
 from memkit.search.fitted.chunks import take_rows
 from memkit.search.fitted.index import MemoryIndex
 from memkit.search.steps.scope import make_scope
+from memkit.tables.secrets import learned, masked
 from memkit.text.analyse import load_fts, spelling_sql, vocabulary_sql
 from memkit.text.letters import FUNCTION_WORDS
 from memkit.text.secrets import Mask
@@ -121,7 +122,7 @@ def words_of(texts: pa.ChunkedArray, doc: Ints, group: Ints, most: int = SHOWN) 
     {0: ['пул', 'соединений'], 1: ['tea']}
     """
     hide = Mask()
-    texts = hide.in_column(texts, hide.learn_in(texts), " ")  # what one calls a secret is none of the words of another
+    texts = masked(texts, hide, learned(hide, texts), " ")  # what one calls a secret is none of the words of another
     rows = pa.table({"class": group, "doc": doc, "body": texts})
     values = {"unnamed": _UNNAMED, "function_words": sorted(FUNCTION_WORDS), "most": most}
     with session() as con, interruptible():
@@ -544,7 +545,7 @@ def _result(
         schema=ASSIGNED,
     )
     hide = Mask()
-    hide.learn_in(index.memories["text"])
+    learned(hide, index.memories["text"])
     rows = [
         {
             "topic": topic,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from memkit.display.sheet import OF_MEMORY, texts_of
 from memkit.formats.rows import ADVICE, SEVERITIES
@@ -14,6 +16,8 @@ from memkit.schemas import PROBLEMS, is_verbatim
 from memkit.text.secrets import SECRETS, Finding, Mask, Secret, kinds_in
 
 _WHERE = ("memory_id", "path", "kind", "line_start")
+_AT_ONCE = 200
+"""Values that are looked for at the same time."""
 _MEANING = {secret.name: secret.meaning for secret in reversed(SECRETS)}
 
 
@@ -37,6 +41,33 @@ def secrets_in(memories: pa.Table) -> tuple[pa.Table, Mask]:
         for problem in _problems(row, {name: of_rows[number] for name, of_rows in kinds.items()}, hide)
     ]
     return pa.Table.from_pylist(found, schema=PROBLEMS), hide
+
+
+def learned(hide: Mask, texts: pa.ChunkedArray) -> dict[int, list[Secret]]:
+    """The kinds of secrets by row, as `kinds_in` tells them; what the texts hold is hidden by `hide` from now on."""
+    kinds = kinds_in(texts)
+    for row, of_row in kinds.items():
+        hide.learn(texts[row].as_py(), of_row)
+    return kinds
+
+
+def masked(
+    texts: pa.ChunkedArray, hide: Mask, kinds: Mapping[int, Sequence[Secret]], said: str = "[{} hidden]"
+) -> pa.ChunkedArray:
+    """Many texts as `hide` shows each, of which `learned` told the `kinds`: few are looked into.
+
+    >>> texts, hide = pa.chunked_array([["пароль: sova-2026", "root / sova-2026", "чай"]]), Mask()
+    >>> masked(texts, hide, learned(hide, texts)).to_pylist()
+    ['пароль: [password hidden]', 'root / [password hidden]', 'чай']
+    """
+    begins, says = sorted(map(re.escape, hide.lengths)), np.zeros(len(texts), bool)
+    for start in range(0, len(begins), _AT_ONCE):
+        found = pc.match_substring_regex(texts, "|".join(begins[start : start + _AT_ONCE]))
+        says |= np.asarray(pc.fill_null(found, False), bool)
+    says[[*kinds]] = True
+    some = zip(np.flatnonzero(says).tolist(), texts.filter(pa.array(says)).to_pylist(), strict=True)
+    shown = [hide(text, kinds[row], said) if row in kinds else hide.again(text, said) for row, text in some]
+    return pc.replace_with_mask(texts, pa.array(says), pa.array(shown, pa.string())) if shown else texts
 
 
 def _problems(row: dict[str, Any], kinds: Mapping[str, Sequence[Secret]], hide: Mask) -> Iterator[dict[str, Any]]:

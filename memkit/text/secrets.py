@@ -10,7 +10,7 @@ import functools
 import html
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -218,6 +218,11 @@ class Mask:
     secrets : sequence of Secret, optional
         `SECRETS` unless given.
 
+    Attributes
+    ----------
+    lengths : dict of str to list of int
+        By how the values begin that are known, how long they are.
+
     Examples
     --------
     >>> hide = Mask(["пароль: sova-2026"])
@@ -228,7 +233,7 @@ class Mask:
     def __init__(self, texts: Iterable[str] = (), secrets: Iterable[Secret] | None = None) -> None:
         self._secrets = SECRETS if secrets is None else tuple(secrets)
         self._names: dict[str, str] = {}
-        self._lengths: dict[str, list[int]] = {}
+        self.lengths: dict[str, list[int]] = {}
         for text in texts:
             self.learn(text)
 
@@ -244,39 +249,13 @@ class Mask:
         is_known_again = is_mixed(value) or _WORDS.fullmatch(value) is not None
         if value not in self._names and LEAST <= len(value) <= _MOST and is_known_again:
             self._names[value] = name
-            lengths = self._lengths.setdefault(value[:LEAST], [])
+            lengths = self.lengths.setdefault(value[:LEAST], [])
             if len(value) not in lengths:
                 lengths.append(len(value))
                 lengths.sort(reverse=True)
 
-    def learn_in(self, texts: pa.ChunkedArray) -> dict[int, list[Secret]]:
-        """The kinds of secrets by row, as `kinds_in` tells them; what the texts hold is hidden from now on."""
-        kinds = kinds_in(texts)
-        for row, of_row in kinds.items():
-            self.learn(texts[row].as_py(), of_row)
-        return kinds
-
     def __call__(self, text: str, kinds: Iterable[Secret] | None = None, said: str = "[{} hidden]") -> str:
         return _without(text, _apart(self.learn(text, kinds) + self._equals(text)), said)
-
-    def in_column(
-        self, texts: pa.ChunkedArray, kinds: Mapping[int, Iterable[Secret]], said: str = "[{} hidden]"
-    ) -> pa.ChunkedArray:
-        """Many texts as shown together, of which `learn_in` told the kinds: few are looked into.
-
-        >>> texts, hide = pa.chunked_array([["пароль: sova-2026", "root / sova-2026", "чай"]]), Mask()
-        >>> hide.in_column(texts, hide.learn_in(texts)).to_pylist()
-        ['пароль: [password hidden]', 'root / [password hidden]', 'чай']
-        """
-        begins = sorted(map(re.escape, self._lengths))
-        looks = ["|".join(begins[start : start + _MOST_LOOKS]) for start in range(0, len(begins), _MOST_LOOKS)]
-        says = np.zeros(len(texts), bool)
-        for look in looks:
-            says |= _matching(texts, look)
-        says[[*kinds]] = True
-        some = zip(np.flatnonzero(says).tolist(), texts.filter(pa.array(says)).to_pylist(), strict=True)
-        shown = [self(text, kinds[row], said) if row in kinds else self.again(text, said) for row, text in some]
-        return pc.replace_with_mask(texts, pa.array(says), pa.array(shown, pa.string())) if shown else texts
 
     def again(self, text: str, said: str = "[{} hidden]") -> str:
         """`text` without the values that are known already; no others are looked for."""
@@ -286,7 +265,7 @@ class Mask:
         findings, done = list[Finding](), 0
         for place in _STARTS.finditer(text) if self._names else ():
             start = place.start()
-            for length in self._lengths.get(text[start : start + LEAST], ()) if start >= done else ():
+            for length in self.lengths.get(text[start : start + LEAST], ()) if start >= done else ():
                 value = text[start : start + length]  # shorter at the end of the text
                 name, end = self._names.get(value), start + len(value)
                 if name and not (text[end - 1].isalnum() and text[end : end + 1].isalnum()):
@@ -335,7 +314,7 @@ def is_mixed(value: str) -> bool:
 
 LEAST, _MOST, _BOUND = 8, 1024, 60
 """Characters of a value that is known again, least and most, and those after which a pattern may have cut it."""
-_AT_ONCE, _MANY, _MOST_LOOKS = 4, 10_000, 200
+_AT_ONCE, _MANY = 4, 10_000
 _KEPT = 500
 """Characters of a text whose secrets are remembered, at most."""
 _STARTS = re.compile(r"(?<![^\W_])[^\W_]|[^\w\s]|_")

@@ -40,7 +40,8 @@ from memkit.extend.showing import (
 from memkit.extend.writing import AsOf, check_value, describe
 from memkit.schemas import TIMESTAMP, column, table, tuples_of, with_column
 from memkit.search.ask import check_user
-from memkit.text.boilerplate import PATTERNS, WRAPPERS, spans
+from memkit.tables.secrets import learned, masked
+from memkit.text.boilerplate import WRAPPERS, spans
 from memkit.text.secrets import Mask
 
 DIGEST = table(
@@ -290,9 +291,9 @@ _HELD = ("title", "before", "after")
 
 def _shown(changes: pa.Table, hide: Mask) -> pa.Table:
     """The changes without secrets and wrappers: taken out of the whole texts, as a sentence may not say what it is."""
-    kinds = {name: hide.learn_in(changes[name]) for name in _HELD}
+    kinds = {name: learned(hide, changes[name]) for name in _HELD}
     for name in _HELD:
-        texts = hide.in_column(changes[name], kinds[name])
+        texts = masked(changes[name], hide, kinds[name])
         is_wrapped = pc.fill_null(pc.match_substring_regex(texts, WRAPPERS), False).combine_chunks()
         if pc.any(is_wrapped).as_py():
             plain = pa.array(map(_unwrapped, texts.filter(is_wrapped).to_pylist()), pa.string())
@@ -304,7 +305,7 @@ def _shown(changes: pa.Table, hide: Mask) -> pa.Table:
 def _unwrapped(text: str) -> str:
     """A text without what chat programs write around messages, its lines where they are; itself where that is all."""
     pieces, end = [], 0
-    for begins, ends in spans(text, PATTERNS):
+    for begins, ends in spans(text, (WRAPPERS,)):
         pieces += [text[end:begins], "\n" * text.count("\n", begins, ends)]
         end = ends
     rest = "".join([*pieces, text[end:]])
