@@ -405,7 +405,8 @@ class Sections:
                 over.pop()
             above = [upper.text for upper, _, _ in over]
             clock, unread = self._clock_in(heading)
-            upper = heading, self._day_of(heading, above), clock
+            is_name = not heading.level and heading.text == self.source.stem  # which dates nothing
+            upper = heading, None if is_name else self._day_in(heading.text, above), clock
             lines = range(begin or heading.line, following.line)
             is_bare = 0 < heading.level < OF_ENTRY and self._is_bare(heading, following.line)
             if is_bare and following.level > heading.level:
@@ -606,10 +607,6 @@ class Sections:
             return clock or usual, None
         odd = _TIMED.match(heading) if self.kind in _LOGS else None
         return clock, odd[0] if odd else unread
-
-    def _day_of(self, heading: Heading, above: list[str]) -> datetime | None:
-        """The day that a heading names; a page's title from its file's name is none."""
-        return self._day_in(heading.text, above) if heading.level or heading.text != self.source.stem else None
 
     def _moment(self, own: _Upper, over: list[_Upper]) -> _Told:
         """The section's day, the heading's time where it has one, and what the day is from: the nearest that tells it.

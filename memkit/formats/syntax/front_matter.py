@@ -233,8 +233,7 @@ def parse(head: str) -> Node | None:
     StructureError
         Where it is no YAML.
     """
-    flat = parse_flat(head)
-    if flat is not None:
+    if (flat := parse_flat(head)) is not None:
         return flat
     documents = list(load_yaml(head, above=1))
     if len(documents) > 1:
