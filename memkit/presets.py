@@ -138,8 +138,8 @@ RETRIEVER: dict[str, dict[str, object]] = {
     "recommended_e5": recommended_e5,
 }
 """The presets of `Retriever` by name."""
-_MOST_POINTS = 1_000_000
-"""The longest list of values, some 30 MB: a longer one is a slip in the step."""
+MOST_POINTS = 1_000_000
+"""The longest list of values, some 30 MB: a longer one is a slip in the step. A grid has no more settings either."""
 
 
 def steps(low: float, high: float, step: float) -> list[float]:
@@ -170,8 +170,8 @@ def steps(low: float, high: float, step: float) -> list[float]:
     if not (first.is_finite() and last.is_finite() and by.is_finite()) or by <= 0 or last < first:
         raise ParameterError(f"steps: expected numbers, low <= high and a step above 0. Got {low}, {high}, {step}.")
     count = int((last - first) / by) + 1
-    if count > _MOST_POINTS:
-        raise ParameterError(f"steps: expected at most {_MOST_POINTS:,} points. Got {count:,}.")
+    if count > MOST_POINTS:
+        raise ParameterError(f"steps: expected at most {MOST_POINTS:,} points. Got {count:,}.")
     return [float(first + by * position) for position in range(count)]
 
 
@@ -206,8 +206,8 @@ def shares(step: float = 0.1, parts: int = 3) -> list[tuple[float, ...]]:
     # Decimals say that 0.1 is a tenth; of 1 / 3, which has no decimals that end, the product is near 1.
     if Decimal(str(step)) * whole != 1 and abs(step * whole - 1) > 1e-9:
         raise ParameterError(f"shares: expected a step of 1 over a whole number, such as 0.1. Got {step}.")
-    if math.comb(whole + parts - 1, parts - 1) > _MOST_POINTS:
-        raise ParameterError(f"shares: expected at most {_MOST_POINTS:,} points. Got a step of {step}, {parts} parts.")
+    if math.comb(whole + parts - 1, parts - 1) > MOST_POINTS:
+        raise ParameterError(f"shares: expected at most {MOST_POINTS:,} points. Got a step of {step}, {parts} parts.")
     cuts = (cut for cut in product(range(whole + 1), repeat=parts - 1) if sum(cut) <= whole)
     return [tuple(part / whole for part in (*cut, whole - sum(cut))) for cut in cuts]
 

@@ -28,6 +28,7 @@ from memkit.errors import ParameterError
 from memkit.evaluation.evaluation import CheckedTask
 from memkit.evaluation.metrics import OF_HITS, Judged, Labels, Metric, PoolPart, Pools
 from memkit.evaluation.result import fingerprint
+from memkit.presets import MOST_POINTS
 from memkit.schemas import Floats, Ints, Mask
 from memkit.search.alike import NOWHERE
 from memkit.search.ask import STEPS, Settings
@@ -44,7 +45,6 @@ Setting = dict[str, Any]
 AT_FIT = {name: p for name, p in Retriever.all_params().items() if p.refit and p.kind != "object"}
 """The parameters that act at fit and that a grid may name: those of the index, not its encoder or engine."""
 SAMPLERS = ("sobol", "random")
-_MOST_POINTS = 1_000_000
 _ROUNDS = 20
 """Draws after which no more settings are looked for: of a small grid the same ones come again and again."""
 
@@ -68,13 +68,13 @@ class _Axis:
             return cls(axis_names, None, values)
         if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
             raise ParameterError(f"grid: expected a list of values for '{shown}'. Got {values!r:.100}.")
-        if isinstance(values, Sized) and len(values) > _MOST_POINTS:
-            raise ParameterError(f"grid: expected at most {_MOST_POINTS:,} values for '{shown}'. Got {len(values):,}.")
-        points = list(islice((_point(axis_names, value, several) for value in values), _MOST_POINTS + 1))
+        if isinstance(values, Sized) and len(values) > MOST_POINTS:
+            raise ParameterError(f"grid: expected at most {MOST_POINTS:,} values for '{shown}'. Got {len(values):,}.")
+        points = list(islice((_point(axis_names, value, several) for value in values), MOST_POINTS + 1))
         if not points:
             raise ParameterError(f"grid: expected at least one value for '{shown}'. Got none.")
-        if len(points) > _MOST_POINTS:
-            raise ParameterError(f"grid: expected at most {_MOST_POINTS:,} values for '{shown}'. Got more.")
+        if len(points) > MOST_POINTS:
+            raise ParameterError(f"grid: expected at most {MOST_POINTS:,} values for '{shown}'. Got more.")
         return cls(axis_names, list({repr(point): point for point in points}.values()))
 
     def point_at(self, share: float) -> tuple[Any, ...]:

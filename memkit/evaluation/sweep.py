@@ -42,6 +42,7 @@ from memkit.evaluation.scores import (
     scores_of,
 )
 from memkit.index.encode import as_reranker
+from memkit.presets import MOST_POINTS
 from memkit.schemas import Floats, Ints
 from memkit.search.ask import QuerySettings, check_user
 from memkit.search.fitted.chunks import Index
@@ -51,7 +52,6 @@ from memkit.tables.database import sql_with
 
 MOST_SCORES = 200_000_000
 """The most scores, of 8 bytes each, that a sweep holds."""
-MOST_SETTINGS = 1_000_000
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -363,10 +363,10 @@ def _begun(facts: Mapping[str, Any]) -> Moment:
 
 
 def _check_size(n_settings: int, n_queries: int, n_metrics: int) -> None:
-    most = min(MOST_SETTINGS, MOST_SCORES // (n_queries * n_metrics))
+    most = min(MOST_POINTS, MOST_SCORES // (n_queries * n_metrics))
     if n_settings > most:
         raise ParameterError(
-            f"sweep: expected at most {MOST_SETTINGS:,} settings and {MOST_SCORES:,} scores. Got {n_settings:,}"
+            f"sweep: expected at most {MOST_POINTS:,} settings and {MOST_SCORES:,} scores. Got {n_settings:,}"
             f" settings x {n_queries:,} queries x {n_metrics} metrics; n={max(most // 100, 1):,} draws so many."
         )
 
