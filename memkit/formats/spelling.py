@@ -527,8 +527,8 @@ def unread_measures(fields: Mapping[str, Any]) -> Iterator[tuple[str, object, Ru
 
 UNREAD_HEAD = Rule("unread_head", "any", "", "front matter between '---' lines")
 HEAD_NAMES = frozenset(
-    {*TITLES, *CREATED, *UPDATED, *TAGS, *ALIASES, *IDS_OF_PAGES, "status", "author"} - {"name", "имя"}
-    | {"тема", "статус", "автор"}
+    {*TITLES, *CREATED, *UPDATED, *TAGS, *ALIASES, *IDS_OF_PAGES, *ENDS, *LENGTHS, "status", "author"}
+    - {"name", "имя"} | {"тема", "статус", "автор"}
 )
 """What the lines at the top of a page are named that are its head in other clothes."""
 _PROPERTY = re.compile(r"(?:\*\*|#\+)?([^\W\d_][\w \t-]{0,30}+)(::?+)(?:\*\*)?(?:[ \t]|$)")
@@ -549,6 +549,8 @@ def unread_head(text: str) -> tuple[int, str] | None:
     (1, 'lines of properties (Title, Date)')
     >>> unread_head("tags:: чай\\nтекст"), unread_head("Анна: чай\\nБорис: кофе\\n")
     ((1, "lines 'key::' (tags)"), None)
+    >>> unread_head("Действует до: 2026-10-05"), unread_head("Пропуск действует до: утра")
+    ((1, 'lines of properties (Действует до)'), None)
     """
     if "\ntype_: " in text[-20:] and (match := _AT_END.search(text, max(0, text.rfind("\nid: ")))):
         return text.count("\n", 0, match.start()) + 2, "fields at its end (id, created_time, updated_time)"
@@ -567,9 +569,10 @@ def unread_head(text: str) -> tuple[int, str] | None:
         found = [*takewhile(bool, map(_PROPERTY.match, lines[first:]))]
         signs = {match[2] for match in found if match}
         following = lines[first + len(found)].strip() if first + len(found) < len(lines) else ""
-        if signs != {"::"} and (len(found) < 2 or (following and following[0] not in "#-")):
-            return None
         names = [match[1].strip() for match in found if match]
+        is_end = bool(names) and plain(names[0]) in ENDS  # no prose begins so
+        if signs != {"::"} and not is_end and (len(found) < 2 or (following and following[0] not in "#-")):
+            return None
         what = "lines 'key::'" if "::" in signs else "lines of properties"
     named = [name for name in names if plain(name) in HEAD_NAMES]
     return (first + 1, f"{what} ({', '.join(named)})") if named else None
