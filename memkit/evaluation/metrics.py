@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memkit.base.parallel import bar
 from memkit.base.params import AsOf, Moment
 from memkit.errors import MemkitError, ParameterError, did_you_mean
 from memkit.evaluation.known_items import hidden
@@ -395,11 +396,16 @@ def _strict(search: Any) -> Any:
     return search.with_params(**STRICT) if hasattr(search, "with_params") and not is_strict(search) else search
 
 
+_AT_ONCE = 1_000
+"""Queries of a batch: a few seconds' work, so that a long one says how far it is."""
+
+
 def _batches(queries: pa.Table) -> Iterator[pa.Table]:
     rows: dict[tuple[Any, Any], list[int]] = {}
     for row, key in enumerate(tuples_of(queries, "user_id", "as_of")):
         rows.setdefault(key, []).append(row)
-    return (queries.take(pa.array(positions)) for positions in rows.values())
+    starts = ((some, start) for some in rows.values() for start in range(0, len(some), _AT_ONCE))
+    return (queries.take(pa.array(some[start : start + _AT_ONCE])) for some, start in starts)
 
 
 def idle_notes_of(search: Any) -> list[str]:
@@ -550,7 +556,7 @@ class Pools:
         earlier = self._earlier_answers(values, arms, depth)
         asked = asking([arm for arm in arms if arm not in earlier], depth)
         answers = []
-        for position, batch in enumerate(self.batches):
+        for position, batch in enumerate(bar("asking queries", self.batches, leave=False)):
             search = batch.search.with_params(**values, **asked)
             new = search.ask(batch.questions, 1, **batch.scope)
             if earlier:
@@ -607,7 +613,8 @@ class Pools:
         full, weights, scope = self.needs(setting or {})
         self.retrieve_for(scope, weights, depth_of(full))
         _, _, questions = self._answered[scope]
-        answers = [bare_hits(question.under(full, weights, depth)) for question in questions]
+        asked = bar("ranking hits", questions, leave=False)
+        answers = [bare_hits(question.under(full, weights, depth)) for question in asked]
         tables, notes = zip(*answers, strict=True)
         if check:
             if not any(hits.num_rows for hits in tables):

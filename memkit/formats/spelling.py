@@ -527,8 +527,8 @@ def unread_measures(fields: Mapping[str, Any]) -> Iterator[tuple[str, object, Ru
 
 UNREAD_HEAD = Rule("unread_head", "any", "", "front matter between '---' lines")
 HEAD_NAMES = frozenset(
-    {*TITLES, *CREATED, *UPDATED, *TAGS, *ALIASES, *IDS_OF_PAGES, *ENDS, *LENGTHS, "status", "author"}
-    - {"name", "имя"} | {"тема", "статус", "автор"}
+    {*TITLES, *CREATED, *UPDATED, *TAGS, *ALIASES, *IDS_OF_PAGES, *ENDS, *LENGTHS, "status", "author"} - {"name", "имя"}
+    | {"тема", "статус", "автор"}
 )
 """What the lines at the top of a page are named that are its head in other clothes."""
 _PROPERTY = re.compile(r"(?:\*\*|#\+)?([^\W\d_][\w \t-]{0,30}+)(::?+)(?:\*\*)?(?:[ \t]|$)")

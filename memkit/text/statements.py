@@ -16,6 +16,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from memkit.base.dates import DATE_WORDS, MONTHS
+from memkit.base.parallel import bar
 from memkit.documents import NEGATIONS, NUMBER_WORDS
 from memkit.text.analyse import terms_by
 from memkit.text.letters import FUNCTION_WORDS, folded
@@ -170,6 +171,7 @@ _COPULA = re.compile(
 _MOST_CHARS = 400
 """A longer statement is prose, or data of a program, and is not compared."""
 _MOST_KEY, _MOST_VALUE = 4, 6
+_MANY = 500  # texts whose reading takes a second
 
 
 class Quantity(NamedTuple):
@@ -323,10 +325,9 @@ class Reader:
         self._learn_from(chain(chain.from_iterable(pieces), (heading or "" for heading in above)))
         stems = [self._content(heading or "") if heading != "" else frozenset[str]() for heading in above]
         subjects = [of_one if of_one or heading == "" else None for of_one, heading in zip(stems, above, strict=True)]
-        return [
-            [self._statement(piece, subject) for piece in of_text]
-            for of_text, subject in zip(pieces, subjects, strict=True)
-        ]
+        shown = bar("reading statements", pieces, silent=len(pieces) < _MANY, leave=False)
+        both = zip(shown, subjects, strict=True)
+        return [[self._statement(piece, subject) for piece in of_text] for of_text, subject in both]
 
     def statements(self, pieces: Sequence[str]) -> list[Statement]:
         """The statements that `pieces_of` cut, each by itself and under no heading."""
