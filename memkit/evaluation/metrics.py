@@ -396,8 +396,7 @@ def _strict(search: Any) -> Any:
     return search.with_params(**STRICT) if hasattr(search, "with_params") and not is_strict(search) else search
 
 
-_AT_ONCE = 1_000
-"""Queries of a batch: a few seconds' work, so that a long one says how far it is."""
+_AT_ONCE = 1_000  # a few seconds' work, so that a long one says how far it is
 
 
 def _batches(queries: pa.Table) -> Iterator[pa.Table]:
@@ -612,9 +611,8 @@ class Pools:
         """
         full, weights, scope = self.needs(setting or {})
         self.retrieve_for(scope, weights, depth_of(full))
-        _, _, questions = self._answered[scope]
-        asked = bar("ranking hits", questions, leave=False)
-        answers = [bare_hits(question.under(full, weights, depth)) for question in asked]
+        questions = bar("ranking hits", self._answered[scope][2], leave=False)
+        answers = [bare_hits(question.under(full, weights, depth)) for question in questions]
         tables, notes = zip(*answers, strict=True)
         if check:
             if not any(hits.num_rows for hits in tables):

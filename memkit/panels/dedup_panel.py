@@ -206,8 +206,7 @@ class DedupPanel(Panel):
             return ""
         by = ", ".join(f"{_word(flag)} {counts[flag]:,}" for flag in (*FLAGS, OWNER) if counts[flag])
         never = count_of(counts["never_merging"], "pair never merges", "pairs never merge")
-        shows = "hides" if self._shows_blocked else "shows"
-        return f"{never}, by what differs: {by}. Blocked pairs (x) {shows} them."
+        return f"{never}, by what differs: {by}. Blocked pairs (x) {'hides' if self._shows_blocked else 'shows'} them."
 
     def _pick(self, row: str) -> None:
         self._chosen = frozenset(row.split(_SEPARATOR))

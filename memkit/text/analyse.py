@@ -49,6 +49,7 @@ import pyarrow.compute as pc
 
 from memkit.base.dates import MONTHS
 from memkit.base.duck import connect, cursor_of, interruptible, literal, one_value, session
+from memkit.base.parallel import bar
 from memkit.base.params import check_choice
 from memkit.schemas import Ints
 from memkit.text.letters import CYRILLIC, CYRILLIC_LETTERS, LATIN
@@ -724,7 +725,8 @@ def _multiplied(pieces: _Numbers, spelled: _Numbers, n_terms: int) -> tuple[np.n
 
 
 def _blocks(values: Any, size: int) -> Iterator[Any]:
-    return (values[start : start + size] for start in range(0, len(values), size))
+    starts = bar("cutting words", range(0, len(values), size), silent=len(values) <= size, leave=False)
+    return (values[start : start + size] for start in starts)
 
 
 def small(counts: np.ndarray) -> np.ndarray:

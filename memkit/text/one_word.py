@@ -134,8 +134,7 @@ class Words:
         new = [place for place in np.unique(np.append(left, right)).tolist() if place not in self._of]
         self._reader.learn(folded(word) for place in new for word in _PART.findall(texts(place)))
         self._of.update((place, self._read(texts(place))) for place in new)
-        sides = [_Sides.of([self._of[place] for place in side.tolist()]) for side in (left, right)]
-        a, b = sides
+        a, b = sides = [_Sides.of([self._of[place] for place in side.tolist()]) for side in (left, right)]
         only = [_only(a, b), _only(b, a)]
         n_only = [side.how_many(own) for side, own in zip(sides, only, strict=True)]
         # Only where both sides have a word of their own, one was replaced; else one side says more.

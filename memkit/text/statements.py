@@ -171,7 +171,6 @@ _COPULA = re.compile(
 _MOST_CHARS = 400
 """A longer statement is prose, or data of a program, and is not compared."""
 _MOST_KEY, _MOST_VALUE = 4, 6
-_MANY = 500  # texts whose reading takes a second
 
 
 class Quantity(NamedTuple):
@@ -325,7 +324,7 @@ class Reader:
         self._learn_from(chain(chain.from_iterable(pieces), (heading or "" for heading in above)))
         stems = [self._content(heading or "") if heading != "" else frozenset[str]() for heading in above]
         subjects = [of_one if of_one or heading == "" else None for of_one, heading in zip(stems, above, strict=True)]
-        shown = bar("reading statements", pieces, silent=len(pieces) < _MANY, leave=False)
+        shown = bar("reading statements", pieces, silent=len(pieces) < 500, leave=False)
         both = zip(shown, subjects, strict=True)
         return [[self._statement(piece, subject) for piece in of_text] for of_text, subject in both]
 

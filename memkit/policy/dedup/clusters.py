@@ -148,13 +148,6 @@ def _share_age(places: Ints, group: Ints, rows: pa.Table) -> None:
     places[others] = first[group[others]]
 
 
-def _because(rows: Ints, survivors: Ints, order: Order) -> pa.Array:
-    """Why each row's survivor stays, in words: the first part of the rule in which they differ."""
-    differs = order.places[:, rows] != order.places[:, survivors]
-    part = np.where(differs.any(axis=0), differs.argmax(axis=0), len(order.words))
-    return pa.array(np.array([*order.words, None], dtype=object)[part], pa.string())
-
-
 def heads(n: int, label: Ints, priority: Ints) -> Ints:
     """The best member of each of `n` labels by priority; -1 where it has none, and a label of -1 is none."""
     order = np.argsort(-priority, kind="stable")
@@ -175,11 +168,14 @@ def _table(ordered: Order, survivors: Ints, label: Ints, pairs: tuple[Any, ...])
     order = np.argsort(ids[clustered].astype(str), kind="stable")[::-1]
     names = np.empty(len(label), dtype=object)
     names[group[order]] = ids[clustered][order]
+    # A survivor stays for the first part of the rule in which they differ.
+    differs = ordered.places[:, clustered] != ordered.places[:, best[survivors_of]]
+    part = np.where(differs.any(axis=0), differs.argmax(axis=0), len(ordered.words))
     return pa.table(
         {
             "memory_id": pa.array(ids[clustered], pa.string()),
             "survivor": pa.array(ids[best[survivors_of]], pa.string()),
-            "because": _because(clustered, best[survivors_of], ordered),
+            "because": pa.array(np.array([*ordered.words, None], dtype=object)[part], pa.string()),
             "similarity": pa.array(similarity, pa.float64(), from_pandas=True),
             "semantic": semantic,
             "cluster": pa.array(names[group], pa.string()),
@@ -413,7 +409,7 @@ class _Words(NamedTuple):
         has_digit, is_name = (pc.match_substring_regex(written, pattern) for pattern in (r"\pN", r"^\p{Lu}"))
         filling = _codes(pc.if_else(has_digit, small, pc.utf8_slice_codeunits(small, 0, _STEM)))
         code = [part.indices.to_numpy() for part in parts]
-        return cls(blocks, owners, code, _flags(has_digit), _flags(is_name), _codes(small), filling)
+        return cls(blocks, owners, code, np.asarray(has_digit, bool), np.asarray(is_name, bool), _codes(small), filling)
 
     def rare(self, scopes: Ints) -> Iterator[Mask]:
         """By block, for each word whether few texts of its scope have it."""
@@ -429,11 +425,6 @@ class _Words(NamedTuple):
         for some, text, code in zip(self.blocks, self.text, self.code, strict=True):
             key = self.word[code] * several + scopes[some][text]
             yield ~np.isin(key, often)
-
-
-def _flags(values: pa.Array) -> Mask:
-    flags: Mask = values.to_numpy(zero_copy_only=False).astype(bool)
-    return flags
 
 
 def _codes(values: pa.Array) -> Ints:

@@ -5,6 +5,7 @@ labelled pairs: precision, recall, and the contradictions that a threshold would
 from __future__ import annotations
 
 import posixpath
+from collections import Counter
 from collections.abc import Mapping
 from functools import partial
 from typing import Any, ClassVar, Self
@@ -343,12 +344,9 @@ class Deduplicator(Policy):
         is a ``contradiction``. ``refused`` memories of so many ``clusters`` go.
         """
         self._fitted()
-        is_of_one = pc.is_null(self.pairs_[OWNER])
-        counts = {
-            f"pairs_{kind}": pc.sum(pc.and_(pc.equal(self.pairs_["kind"], kind), is_of_one)).as_py() or 0
-            for kind in ("exact", *KINDS)
-        }
-        counts["owner"] = pc.sum(pc.is_valid(self.pairs_[OWNER])).as_py() or 0
+        found = Counter(self.pairs_.filter(pc.is_null(self.pairs_[OWNER]))["kind"].to_pylist())
+        counts = {f"pairs_{kind}": found[kind] for kind in ("exact", *KINDS)}
+        counts["owner"] = self.pairs_.num_rows - found.total()
         for flag in (*FLAGS, "contradiction"):
             counts[flag] = pc.sum(self.distinct_[flag]).as_py() or 0
         merging = self._merging()

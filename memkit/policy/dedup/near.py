@@ -299,8 +299,7 @@ def unmarked(texts: pa.Array) -> Ints:
     """
     short = (text if len(text) <= _SHORT else None for text in texts.to_pylist())
     plain = [text and _AT_BORDERS.sub("", text).translate(_MARKS) for text in short]
-    numbers: Ints = pc.fill_null(pa.array(plain, pa.string()).dictionary_encode().indices, -1).to_numpy()
-    return numbers.astype(np.int64)
+    return np.asarray(pc.fill_null(pa.array(plain, pa.string()).dictionary_encode().indices, -1), np.int64)
 
 
 def pairs_by_marks(plain: Ints, scopes: Ints, families: Families) -> Pairs:

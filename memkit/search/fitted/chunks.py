@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from memkit.base.duck import literal, rows_of
+from memkit.base.parallel import bar
 from memkit.base.params import Estimator, estimator, param
 from memkit.index.ann import CENTRES
 from memkit.index.dense import ANN
@@ -124,7 +125,8 @@ def make_chunks(memories: pa.Table, settings: Index) -> pa.Table:
     out, where its memory has others.
     """
     starts = range(0, max(1, memories.num_rows), _AT_ONCE)
-    return pa.concat_tables(_chunks_of(memories.slice(start, _AT_ONCE), settings) for start in starts)
+    shown = bar("cutting texts", starts, silent=len(starts) == 1, leave=False)
+    return pa.concat_tables(_chunks_of(memories.slice(start, _AT_ONCE), settings) for start in shown)
 
 
 def _chunks_of(memories: pa.Table, settings: Index) -> pa.Table:
