@@ -183,7 +183,7 @@ def test_the_day_below_min_score_is_what_the_formula_says() -> None:
 def aged() -> mk.Retriever:
     """Some that decay, some that do not, some without a date or with one to come, some that expire."""
     rng = np.random.default_rng(5)
-    texts = [f"{' '.join(rng.choice(WORDS, 4))} {WORDS[i % 13]}{i}" for i in range(24)]
+    texts = [f"{' '.join(rng.choice(WORDS, 4))} {WORDS[i % len(WORDS)]}{i}" for i in range(24)]
     ages = [None if i % 6 == 5 else f"2026-0{1 + i % 4}-{1 + i:02}" for i in range(24)]
     expires = ["2026-03-20" if i % 8 == 3 else None for i in range(24)]
     kinds = ["archive", "profile", "archive", "working"] * 6
