@@ -399,9 +399,6 @@ class ContextPanel(Panel):
         self.builder.fit(corpus)
         self._gathered.clear()
 
-    def _build(self, state: State, **changes: int) -> Context:
-        return ContextBuilder(**{**state[self.section], **changes}).within(self._gather(state))
-
     def _gather(self, state: State) -> Gathered:
         """The candidates for the prompt; budgets do not change them, so they are gathered once a query."""
         user_id, message, moment = state[QUERY]["user_id"], state[QUERY]["query"], self._moment(state)
@@ -411,8 +408,8 @@ class ContextPanel(Panel):
             self._gathered[key] = self.builder.gather(self.corpus, user_id, message, moment)
         return self._gathered[key]
 
-    def _answer(self, state: State) -> Context:
-        return self._build(state)
+    def _answer(self, state: State, **changes: int) -> Context:
+        return ContextBuilder(**{**state[self.section], **changes}).within(self._gather(state))
 
     def _picture(self, answer: Context) -> Picture:
         return budgets(answer)
@@ -439,7 +436,7 @@ class ContextPanel(Panel):
         state, now = self.session.state, {line.line for line in self.answer.lines if line.reason is None}
         entering = {}
         for name in ("profile_chars", "working_chars", "relevant_chars"):
-            larger = self._build(state, **{name: state[self.section][name] + _MORE})
+            larger = self._answer(state, **{name: state[self.section][name] + _MORE})
             entering[name] = [line.line for line in larger.lines if line.reason is None and line.line not in now]
         return entering
 

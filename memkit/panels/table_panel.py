@@ -31,6 +31,7 @@ from memkit.errors import ParameterError, count_of
 from memkit.panels.page import cut, paragraph, style_of
 from memkit.panels.panel import Action, Name, Panel, Section, Session, State, call_code
 from memkit.plot.marks import COLOURS, Axis, Bars, Mark, Picture, Text
+from memkit.plot.memories import DAY_SECONDS
 from memkit.schemas import Floats, Ints
 from memkit.tables.table import user_table
 from memkit.text.secrets import mask
@@ -44,7 +45,6 @@ _BINS, _VALUES = 30, 12
 _LABEL, _READ = 28, 4000
 """Characters of a value beside its bar; of one that is read, for secrets."""
 _SECTION = "table"
-_DAY = 86_400.0
 
 
 @dataclass(frozen=True)
@@ -502,7 +502,7 @@ def _seconds(column: pa.ChunkedArray) -> Floats:
 def _edges(values: Floats, whole: bool, is_time: bool) -> Floats:
     """The ends of up to 30 bins; of whole numbers and days each holds equally many of them."""
     low, high = float(values.min()), float(values.max())
-    step = 1.0 if whole else _DAY if is_time and high - low > _DAY else 0.0
+    step = 1.0 if whole else DAY_SECONDS if is_time and high - low > DAY_SECONDS else 0.0
     if step:
         low = np.floor(low / step) * step - (0.5 if whole else 0.0)
         width = step * np.ceil((high + (0.5 if whole else step) - low) / step / _BINS)
@@ -525,9 +525,9 @@ def _ticks(edges: Floats, whole: bool, is_time: bool) -> list[tuple[float, str]]
 
 def _day(seconds: float) -> str:
     moment = np.datetime64(round(seconds), "s")
-    return str(moment.astype("datetime64[D]") if seconds % _DAY == 0 else moment.astype("datetime64[m]")).replace(
-        "T", " "
-    )
+    return str(
+        moment.astype("datetime64[D]") if seconds % DAY_SECONDS == 0 else moment.astype("datetime64[m]")
+    ).replace("T", " ")
 
 
 def _number(value: float) -> str:
