@@ -25,14 +25,15 @@ os.environ["TQDM_DISABLE"] = "1"
 
 KERNEL = Path(__file__).parents[1] / "tests/notebooks/kernel.py"
 SERVER = multiprocessing.get_context("forkserver")
-SERVER.set_forkserver_preload(
-    [
-        *("ipykernel.kernelapp", "ipykernel.ipkernel", "anywidget", "ipywidgets", "faiss", "pandas", "scipy.sparse"),
-        # Not pyplot, which looks for a shell as it is imported.
-        *("matplotlib.backends.backend_agg", "matplotlib.figure", "matplotlib.ticker", "yaml"),
-        *sorted({module for module, _ in names_in_stub(mk.__file__).values()}),
-    ]
-)
+IMPORTED = [
+    *("ipykernel.kernelapp", "ipykernel.ipkernel", "anywidget", "ipywidgets", "faiss", "pandas", "scipy.sparse"),
+    # Not pyplot, which looks for a shell as it is imported.
+    *("matplotlib.backends.backend_agg", "matplotlib.figure", "matplotlib.ticker", "yaml"),
+    # What the cluster of tests/base/test_parallel.py needs, as it has the same server.
+    *("distributed", "joblib._dask", "sklearn.feature_extraction", "sklearn.preprocessing"),
+    *sorted({module for module, _ in names_in_stub(mk.__file__).values()}),
+]
+SERVER.set_forkserver_preload(IMPORTED)
 
 
 class Forked(LocalProvisioner):

@@ -184,8 +184,10 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
             duck._OFFLINE["allow_unsigned_extensions"] = True
 
     with dask.config.set(config), suppress(KeyError):  # told once more, when it closes, of a worker that was killed
-        needed = sorted(name for name in sys.modules if name.startswith(NEEDED))
-        get_mp_context().set_forkserver_preload(["distributed", *needed])
+        needed = ["distributed", *sorted(name for name in sys.modules if name.startswith(NEEDED))]
+        # A process has one such server, from which the kernels of notebooks are forked too.
+        kernels = sys.modules.get("notebooks.conftest")
+        get_mp_context().set_forkserver_preload(kernels.IMPORTED if kernels else needed)
         with (
             distributed.LocalCluster(n_workers=3, threads_per_worker=1, processes=True, **quiet) as cluster,
             distributed.Client(cluster) as client,

@@ -15,7 +15,7 @@ os.environ.clear()
 os.environ.update(environment)
 # What was imported without a shell takes itself to be in a terminal: memkit shows no results there, pandas as many
 # columns as are wide enough, and Matplotlib no picture.
-del sys.modules["memkit"]
+sys.modules.pop("memkit", None)
 pandas.set_option("display.max_columns", 20)
 matplotlib.use("module://matplotlib_inline.backend_inline")
 # The kernel ends with the process that it was forked from.
