@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +14,7 @@ import pytest
 import memkit as mk
 from memkit.index.encoders.base import Calibration
 from memkit.index.lexical import BM25
+from memkit.search.fitted import across
 from memkit.search.fitted.across import Vocabulary, phonetic_similarity, sound
 
 DAY = "2026-03-01"
@@ -35,6 +36,17 @@ class Bilingual:
 
     def get_config(self) -> dict[str, Any]:
         return {}
+
+
+class Asked(Bilingual):
+    """It notes the documents that it is asked for."""
+
+    def __init__(self, fingerprint: str) -> None:
+        self.fingerprint, self.documents = fingerprint, list[str]()
+
+    def encode_document(self, texts: list[str]) -> np.ndarray:
+        self.documents.extend(texts)
+        return self.encode(texts)
 
 
 def _vector(word: str) -> np.ndarray:
@@ -186,25 +198,16 @@ def test_the_terms_that_are_heard_are_those_that_a_look_at_every_term_finds() ->
 
 
 def test_after_an_edit_only_the_new_words_are_asked_for() -> None:
-    class Asked(Bilingual):
-        fingerprint = "asked"
-        words: ClassVar[list[str]] = []
-
-        def encode_document(self, texts: list[str]) -> np.ndarray:
-            self.words.extend(text for text in texts if " " not in text)
-            return self.encode(texts)
-
-    encoder = Asked()
+    encoder = Asked("asked")
     search = mk.Retriever(encoder=encoder).fit(corpus())
     search.search("чай", as_of=DAY)
-    n_words = len(encoder.words)
-    assert n_words
-    encoder.words.clear()
+    assert len(encoder.documents) > len(TEXTS)
+    encoder.documents.clear()
     search.arms_["vector"].cache_.clear()
-    more = search.fit(corpus([*TEXTS, "a warm samovar"]))
-    trace = more.trace("чай", as_of=DAY)
-    assert sorted(encoder.words) == ["samovar", "warm"]
-    assert trace.equals(mk.Retriever(encoder=Asked()).fit(corpus([*TEXTS, "a warm samovar"])).trace("чай", as_of=DAY))
+    after = corpus([*TEXTS, "a warm samovar"])
+    trace = search.fit(after).trace("чай", as_of=DAY)
+    assert sorted(text for text in encoder.documents if " " not in text) == ["samovar", "warm"]
+    assert trace.equals(mk.Retriever(encoder=Asked("asked")).fit(after).trace("чай", as_of=DAY))
 
 
 def test_only_terms_in_sight_stand_for_a_word() -> None:
@@ -226,20 +229,15 @@ def test_only_terms_in_sight_stand_for_a_word() -> None:
     assert words_score(where="memory_id in ('m0', 'm1')") > 0
 
 
-@pytest.mark.parametrize(("n_texts", "n_first"), [(2, 3), (40, 0)], ids=["few texts", "many"])
-def test_terms_are_encoded_at_fit_where_the_texts_take_ten_times_as_long(n_texts: int, n_first: int) -> None:
-    class Counting(Bilingual):
-        fingerprint = f"counting {n_texts}"
-        documents: ClassVar[list[str]] = []
-
-        def encode_document(self, texts: list[str]) -> np.ndarray:
-            self.documents.extend(texts)
-            return self.encode(texts)
-
-    # Three terms of ten letters count as 630 characters of text, and a text has about 66.
+@pytest.mark.parametrize(("n_texts", "at_fit", "at_first"), [(2, 0, 2), (40, 3, 0)], ids=["few texts", "many"])
+def test_terms_are_encoded_at_fit_where_the_texts_take_ten_times_as_long_else_the_most_frequent_with_a_question(
+    n_texts: int, at_fit: int, at_first: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(across, "_FEWEST", 2)
+    encoder = Asked(f"counting {n_texts}")
+    # Three terms take as long as 75 words of texts, and a text has seven.
     texts = [f"{'электричка паровозная путеводная ' * 2}{number}" for number in range(n_texts)]
-    search = mk.Retriever(encoder=Counting()).fit(corpus(texts))
-    fitted = len(Counting.documents)
-    assert fitted == n_texts + 3 - n_first
+    search = mk.Retriever(encoder=encoder).fit(corpus(texts))
+    fitted = len(encoder.documents)
     search.search("train", as_of=DAY)
-    assert len(Counting.documents) - fitted == n_first
+    assert (fitted, len(encoder.documents)) == (n_texts + at_fit, n_texts + at_fit + at_first)

@@ -10,8 +10,9 @@ from __future__ import annotations
 import functools
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from difflib import SequenceMatcher
+from functools import cached_property
 from itertools import groupby, islice
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
@@ -48,9 +49,10 @@ _WORDED = re.compile("[^\\W\\d_]{3}|[\u2e80-\ua4cf\uac00-\ud7ff]")
 WORDLESS = 3
 """Instead of the script of a chunk that says no word: none of the question's words is there in other letters."""
 _TERMS = 20_000
-_CHARS_OF_TERM = 21
-"""A term takes as long to encode as so many characters of a text: .31 ms beside 11 ms for 760 (encoder `use`)."""
-_SHARE = 10
+_FEWEST = 5_000
+"""So many terms are compared by meaning however few the texts are: 1.2 s of a first question in other letters."""
+_WORDS_OF_ENCODED = 25
+"""One term is encoded in a tenth of the time of so many words of texts: .24 ms beside 2.4 (encoder `use`)."""
 _NEAREST = 3
 _BEGINNING = 2
 """Words that sound the same begin with so many equal letters."""
@@ -92,37 +94,50 @@ class Vocabulary:
         self._meant: Known = {}
         self._phonetic: Known = {}
 
-    def prepare(self, n_chars: int) -> None:
-        """Encode the terms now if that takes under a tenth of encoding `n_chars` characters of texts, as was just done.
+    def prepare(self, share: float) -> None:
+        """Encode the terms now if that takes under a tenth of encoding such a `share` of the texts, as was just done.
 
         Else the first question in other letters encodes them.
         """
-        terms = {script: self._terms_of(script) for script in range(len(_LETTERS))}
-        if _SHARE * _CHARS_OF_TERM * sum(map(len, terms.values())) <= n_chars:
-            for script, of_script in terms.items():
-                self._vectors_of(script, of_script)
+        if sum(map(len, self._meant_terms)) <= share * self._n_words / _WORDS_OF_ENCODED:
+            for script, terms in enumerate(self._meant_terms):
+                self._vectors_of(script, terms)
+
+    @cached_property
+    def _n_words(self) -> float:
+        """Of all texts."""
+        statistics = self._words.statistics_
+        return float(statistics.n_rows * statistics.length if statistics else self._words.lengths_.sum())
+
+    @cached_property
+    def _meant_terms(self) -> list[list[str]]:
+        """By script the terms that are compared by meaning, sorted: the most frequent ones, where all take too long."""
+        terms = [self._terms_of(script) for script in range(len(_LETTERS))]
+        most = max(_FEWEST, int(self._n_words / _WORDS_OF_ENCODED))
+        often = set(self._most_frequent([*terms[0], *terms[1]], most))
+        return [[term for term in of_script if term in often] for of_script in terms]
 
     def similar_terms(self, words: Sequence[str], script: int) -> list[SimilarTerms]:
         """For each of `words` of one `script`, the terms of the other script that mean or sound the same."""
-        return _cached(self._meant, self._meaning, words, script)
+        new = sorted({word for word in words if (script, word) not in self._meant})
+        for start in range(0, len(new), _AT_ONCE):
+            self._meant.update(self._meaning(new[start : start + _AT_ONCE], script))
+        return [self._meant[script, word] for word in words]
 
     def phonetic(self, words: Sequence[str], script: int) -> list[SimilarTerms]:
         """For each of `words` of one `script`, the terms of the other script that sound the same."""
-        return _cached(self._phonetic, self._sounding, words, script)
+        new = sorted({word for word in words if (script, word) not in self._phonetic})
+        for word, stems in zip(new, terms_by(self._words.analyzer).terms(new), strict=True):
+            self._phonetic[script, word] = self._sounding_like(sound(next(iter(stems), "")), 1 - script)
+        return [self._phonetic[script, word] for word in words]
 
-    def _meaning(self, words: list[str], script: int) -> list[SimilarTerms]:
-        terms = self._terms_of(script)
-        if not terms:
-            return [()] * len(words)
-        cosines = np.round(self._encoded(words, "query") @ self._vectors_of(script, terms).T, _DIGITS)
-        return [
-            _most_alike([*phonetic, *self._nearest(terms, row)])
-            for phonetic, row in zip(self.phonetic(words, 1 - script), cosines, strict=True)
-        ]
-
-    def _nearest(self, terms: list[str], cosines: Vectors) -> list[tuple[str, float]]:
-        near = np.flatnonzero(cosines >= self._least)
-        return [(terms[index], float(cosines[index])) for index in near.tolist()]
+    def _meaning(self, words: list[str], script: int) -> Known:
+        heard, terms = self.phonetic(words, script), self._meant_terms[1 - script]
+        asked = self._vectors.cache_.encode(self._vectors.encoder_, words, "query")
+        cosines = np.round(asked @ self._vectors_of(1 - script, terms).T, _DIGITS)
+        near = ([(terms[at], float(row[at])) for at in np.flatnonzero(row >= self._least).tolist()] for row in cosines)
+        similar = (_most_alike([*sounding, *meaning]) for sounding, meaning in zip(heard, near, strict=True))
+        return {(script, word): of_word for word, of_word in zip(words, similar, strict=True)}
 
     def _vectors_of(self, script: int, terms: list[str]) -> Vectors:
         """The vectors of `terms`; those in the cache are not encoded again."""
@@ -132,15 +147,11 @@ class Vocabulary:
         position = dict(zip(known, range(len(known)), strict=True))
         new = [term for term in terms if term not in position]
         position.update(zip(new, range(len(known), len(known) + len(new)), strict=True))
-        encoded = self._encoded(new, "document") if new else vectors[:0]
+        encoded = self._vectors.cache_.encode(self._vectors.encoder_, new, "document") if new else vectors[:0]
         if known:
             encoded = np.concatenate([vectors, encoded])[[position[term] for term in terms]]
         self._term_vectors[script] = terms, encoded
         return encoded
-
-    def _sounding(self, words: list[str], script: int) -> list[SimilarTerms]:
-        stems = terms_by(self._words.analyzer).terms(words)
-        return [self._sounding_like(sound(next(iter(of_word), "")), script) for of_word in stems]
 
     def _sounding_like(self, query: str, script: int) -> SimilarTerms:
         similar = (
@@ -166,29 +177,14 @@ class Vocabulary:
         if script not in self._terms:
             lines = _LINES[script].findall("\n".join(self._words.postings_.terms))
             terms = sorted(set(lines).difference(self._words.function_terms_))
-            self._terms[script] = terms if len(terms) <= _TERMS else sorted(self._most_frequent(terms))
+            self._terms[script] = sorted(self._most_frequent(terms, _TERMS))
         return self._terms[script]
 
-    def _most_frequent(self, terms: list[str]) -> list[str]:
+    def _most_frequent(self, terms: list[str], most: int) -> list[str]:
         postings, statistics = self._words.postings_, self._words.statistics_
         counts = postings.document_frequency if statistics is None else statistics.document_frequency
         frequency = counts[[postings.terms[term] for term in terms]]
-        return [terms[index] for index in np.argsort(-frequency, kind="stable")[:_TERMS].tolist()]
-
-    def _encoded(self, words: list[str], role: str) -> Vectors:
-        vectors: Vectors = self._vectors.cache_.encode(self._vectors.encoder_, words, role)
-        return vectors
-
-
-def _cached(
-    cache: Known, find: Callable[[list[str], int], list[SimilarTerms]], words: Sequence[str], script: int
-) -> list[SimilarTerms]:
-    """The terms for each of `words` of one `script`, from the `cache`, else from `find` in the other script."""
-    new = sorted({word for word in words if (script, word) not in cache})
-    for start in range(0, len(new), _AT_ONCE):
-        batch = new[start : start + _AT_ONCE]
-        cache.update(zip(((script, word) for word in batch), find(batch, 1 - script), strict=True))
-    return [cache[script, word] for word in words]
+        return [terms[index] for index in np.argsort(-frequency, kind="stable")[:most].tolist()]
 
 
 def _most_alike(similar: Iterable[tuple[str, float]]) -> SimilarTerms:

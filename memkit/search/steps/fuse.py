@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
-import pyarrow.compute as pc
 
 from memkit.base.params import Estimator, check_choice, estimator, param
 from memkit.schemas import Floats, Ints, Mask
@@ -238,8 +237,7 @@ class Fuse(Step):
     def prepare(self, index: MemoryIndex, settings: Any, n_encoded: int) -> None:
         """Encode single terms too, where that takes little of the texts' time: words of two alphabets meet by them."""
         if settings.across_weight and index.vocabulary is not None:
-            n_chars = pc.sum(pc.utf8_length(index.texts)).as_py()
-            index.vocabulary.prepare(n_chars * n_encoded // max(len(index.texts), n_encoded))
+            index.vocabulary.prepare(n_encoded / max(len(index.texts), n_encoded))
 
     def looks_around(self, settings: Any) -> bool:
         return settings.normalize == "none" and not by_places(settings)
