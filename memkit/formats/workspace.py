@@ -554,6 +554,8 @@ class Sections:
         text, (day, clock, source) = "\n".join(self._lines(lines)), told
         moment = self._moment_in(heading.text) if self.is_bracketed and heading.level == OF_ENTRY else None
         moment = moment or self._moment_in_zone(heading, day) or _in_utc(day, clock, self.zone)
+        if source == "name" and day and clock is None and self.created and self.created.date() == day.date():
+            moment, source = self.created, None  # the head has the time of that day
         slug = slug_of(heading.text) if heading.level else "top"
         if heading.is_underlined and slug in self._marked_slugs:
             slug = f"{slug}~{hash_of(text)}"

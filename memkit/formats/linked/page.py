@@ -95,14 +95,14 @@ def holds_title(heading: str, title: str) -> bool:
 
 
 def tags_of(value: object) -> list[str]:
-    """The words of a field of tags, however it writes them: ``[a, b]``, ``a, b``, ``#a #b``; each once.
+    """The words of a field of tags, however it writes them: ``[a, b]``, ``a, b``, ``#a #b``, ``"[[a]]"``; each once.
 
-    >>> tags_of("#чай, #чай/зелёный"), tags_of(["#a", "b"]), tags_of(None)
+    >>> tags_of("#чай, #чай/зелёный"), tags_of(["#a", "[[b]]"]), tags_of(None)
     (['чай', 'чай/зелёный'], ['a', 'b'], [])
     """
     if isinstance(value, str) and "#" in value:
         value = value.replace(",", " ").split()
-    words = (word.strip().removeprefix("#") for word in loose_words(value))
+    words = (word.strip().removeprefix("[[").removesuffix("]]").removeprefix("#") for word in loose_words(value))
     return list(dict.fromkeys(filter(None, words)))
 
 
