@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
+from itertools import accumulate, groupby
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -66,10 +67,9 @@ class NearPairs:
         keys = [(some.tobytes(), threshold, n) for some, n in zip(texts, heads or map(len, texts), strict=True)]
         known = repeats.known.copy()  # another thread may empty it
         new = list({key: some for key, some in zip(keys, texts, strict=True) if key not in known}.items())
-        n_pairs = np.cumsum([len(some) * key[2] // 2 for key, some in new])
-        parts = np.split(np.arange(len(new)), np.flatnonzero(np.diff(n_pairs // _PAIRS_READ)) + 1)
-        for part in parts if new else ():
-            asked = new[part[0] : part[-1] + 1]
+        n_pairs = list(accumulate(len(some) * key[2] // 2 for key, some in new))
+        for _, part in groupby(range(len(new)), lambda number: n_pairs[number] // _PAIRS_READ):
+            asked = [new[number] for number in part]
             pairs = [np.stack(np.triu_indices(key[2], 1, len(some)), axis=1) for key, some in asked]
             compared = cls._compared(repeats, [some for _, some in asked], pairs, threshold)
             for (key, some), near in zip(asked, compared, strict=True):

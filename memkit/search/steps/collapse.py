@@ -159,9 +159,9 @@ def _fold_under_hits(state: State, threshold: Floats) -> None:
 
 def _n_first(state: State, query: slice, stay: Ints) -> int:
     """How many of the candidates that `stay`, best first, decide on the hits and on how likely they answer."""
-    counts = np.flatnonzero((state.own[query, 0] != DROPPED) & (state.under[query] < 0))
-    counts = query.start + counts[may_count(state.recorded["fused"][query][counts])]
-    return max(state.enough, 1 + int(np.flatnonzero(np.isin(stay, counts)).max(initial=-1)))
+    counts = (state.own[query, 0] != DROPPED) & (state.under[query] < 0)
+    counts[counts] = may_count(state.recorded["fused"][query][counts])
+    return max(state.enough, 1 + int(counts[stay - query.start].nonzero()[0].max(initial=-1)))
 
 
 def _compared(state: State, query: slice) -> Ints:
