@@ -165,8 +165,9 @@ def test_a_page_goes_through_every_layout_of_pages_unchanged(tmp_path: Path) -> 
 def test_every_memory_of_the_samples_is_in_the_table(tmp_path: Path) -> None:
     samples = {name: mk.read(sample_data() / "layouts" / name) for name in LAYOUTS_OF_HOSTS}
     samples |= {name: mk.read(sample_data() / name) for name in ("notes", "records", "index_tree")}
-    for name, corpus in samples.items():
-        for layout in LAYOUTS:
+    # Each goes into every second layout, the next one into the others: all pairs are drawn above.
+    for number, (name, corpus) in enumerate(samples.items()):
+        for layout in LAYOUTS[number % 2 :: 2]:
             folder = tmp_path / f"{name} {layout}"
             check(corpus, exported(corpus, layout, folder), folder)
 

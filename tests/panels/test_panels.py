@@ -1175,8 +1175,9 @@ def test_a_picture_is_the_same_after_another_was_drawn(corpus: mk.Corpus) -> Non
 def test_what_a_policy_read_of_texts_before_does_not_stay_when_its_words_change(corpus: mk.Corpus, policy: str) -> None:
     panel = mk.panels.policy(corpus, policy, as_of=DAY)
     words = [("пул",), ("it's 'a' said_0", "регламент"), ("чай", "text", "said_1"), ("деплой", "пул")]
-    for name in (name for name, declared in panel.declared.items() if declared.kind == "words"):
-        for some in words:
+    lists = [name for name, declared in panel.declared.items() if declared.kind == "words"]
+    for number, name in enumerate(lists):
+        for some in (words[number % 4], words[(number + 1) % 4]):
             panel.set(**{name: some})
             assert run(panel, corpus=corpus).equals(panel.result)
     for name in (name for name, declared in panel.declared.items() if declared.kind == "int"):
