@@ -17,12 +17,12 @@ CEILINGS = {
     # what: ceiling, and what the last raise was for; a change that adds a module says which one it ends
     "modules": (240, "mk.extend is modules that strangers import; verbs and pictures from outside lie in their rooms"),
     "lines of code": (
-        51_494,
+        51_486,
         "a quarter less memory for reading a vault, half the time and memory for a digest of many changes: 96 lines",
     ),
     "public names": (64, "what is at the top; the rest is in rooms, as mk.errors and mk.labels"),
     "lines of tests": (
-        62_472,
+        62_470,
         "hits are those of a ranking in which all candidates are folded; with blanks",
     ),
     "longest module": (638, "memkit/text/secrets.py, whose rows are data"),

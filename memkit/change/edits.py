@@ -36,7 +36,7 @@ from memkit.formats.syntax.nodes import LINES
 from memkit.formats.syntax.places import Json, Splice, spliced
 from memkit.schemas import column, result_schema, table
 from memkit.tables.identity import ALIKE, Known, known_of, matches
-from memkit.tables.sandbox import Sandbox, parse_select
+from memkit.tables.untrusted import Sandbox, parse_select
 from memkit.text.secrets import mask
 
 

@@ -24,14 +24,7 @@ from memkit.index.encoders.base import Vectors
 from memkit.search.fitted.chunks import Index
 from memkit.search.state import RETURNED
 from memkit.search.step import Factor, Step
-from memkit.search.steps import (
-    collapse,
-    factors,
-    fuse,
-    recall,
-    rerank,
-    scope,
-)
+from memkit.search.steps import collapse, factors, fuse, prefer, recall, rerank, scope
 from memkit.search.steps.rerank import check_reranker
 from memkit.text.when import in_days
 
@@ -96,7 +89,7 @@ class QuerySettings(
     fuse.Params,
     rerank.Params,
     factors.Params,
-    rerank.PreferParams,
+    prefer.Params,
     collapse.Params,
 ):
     """Parameters of a query; a change acts at the next call."""

@@ -56,8 +56,8 @@ from memkit.schemas import TABLES, with_ends
 from memkit.tables.database import Database, Derived, TextIndex, named_query
 from memkit.tables.kept import Kept
 from memkit.tables.lake import STATE, TEXT, Writers, empty_reading, is_bucketed, load, save
-from memkit.tables.sandbox import TIMEOUT_S
 from memkit.tables.statement import as_table
+from memkit.tables.untrusted import TIMEOUT_S
 
 _VECTORS = "memkit.search.fitted.store"
 """A module of a room above, which is imported when vectors are asked for."""

@@ -32,8 +32,8 @@ from memkit.errors import ParameterError, QueryError, did_you_mean
 from memkit.schemas import TABLES, empty, kinds_where
 from memkit.tables.age import age_sql, decay_sql, expired_sql, moments_in
 from memkit.tables.fts import add_fts, index_text
-from memkit.tables.sandbox import TIMEOUT_S, Sandbox
 from memkit.tables.statement import as_table, is_table
+from memkit.tables.untrusted import TIMEOUT_S, Sandbox
 from memkit.text.analyse import connect_fts
 
 FOLDER = Path(__file__).parent / "queries"

@@ -11,7 +11,7 @@ import pytest
 
 import memkit as mk
 from memkit.search.show import contributions
-from memkit.search.steps.rerank import NEAR_TIE
+from memkit.search.steps.prefer import NEAR_TIE
 
 DAY = "2026-03-01"
 WORDS = ["пул", "соединений", "вырос", "чай", "кофе", "release", "friday", "deploy", "plan", "ночь"]
@@ -71,7 +71,7 @@ def test_scores_are_those_of_comparing_all_pairs(search: mk.Retriever, monkeypat
     changed = 0
     for question, alike in product(QUESTIONS, (0.3, 0.6, 0.9)):
         expected = lifted(search, question, alike)
-        monkeypatch.setattr("memkit.search.steps.rerank.ALIKE", alike)
+        monkeypatch.setattr("memkit.search.steps.prefer.ALIKE", alike)
         trace = search.with_params(prefer="newest").trace(question, as_of=DAY).to_pylist()
         placed = [row for row in trace if row["rank"]]
         assert {row["memory_id"] for row in placed} == set(expected)
@@ -100,7 +100,7 @@ def test_off_it_says_and_changes_nothing(search: mk.Retriever) -> None:
 
 
 def test_settings_of_a_sweep_rank_as_searches(search: mk.Retriever, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memkit.search.steps.rerank.ALIKE", 0.3)
+    monkeypatch.setattr("memkit.search.steps.prefer.ALIKE", 0.3)
     names = [f"q{i}" for i in range(len(QUESTIONS))]
     queries = pd.DataFrame({"query_id": names, "text": QUESTIONS, "user_id": [None, "u0", "u1", None]})
     relevant = [search.search(text, k=9, as_of=DAY)["memory_id"].to_pylist()[2::3] for text in QUESTIONS]
@@ -121,7 +121,7 @@ def test_settings_of_a_sweep_rank_as_searches(search: mk.Retriever, monkeypatch:
 
 
 def test_the_newer_statement_comes_first_and_an_explanation_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memkit.search.steps.rerank.ALIKE", 0.3)
+    monkeypatch.setattr("memkit.search.steps.prefer.ALIKE", 0.3)
     rows = {
         "memory_id": ["new", "old", "other", "tea"],
         "text": ["Модель по умолчанию теперь Берёза.", "Модель по умолчанию: Ольха.", "Модель по умолчанию.", "чай"],

@@ -13,7 +13,7 @@ import pytest
 import memkit as mk
 from memkit.base import duck
 from memkit.errors import ParameterError, QueryError
-from memkit.tables.sandbox import Sandbox
+from memkit.tables.untrusted import Sandbox
 
 ENDLESS = "(select count(*) from memories a, memories b, memories c, memories d where a.text || b.text < d.text) > 0"
 
@@ -140,7 +140,7 @@ def test_what_needs_more_memory_than_its_tables_call_for_is_refused_and_writes_n
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("memkit.tables.sandbox._FREE_BYTES", 2**24)
+    monkeypatch.setattr("memkit.tables.untrusted._FREE_BYTES", 2**24)
     sandbox = Sandbox({"t": pa.table({"a": [f"{n:064d}" for n in range(5000)]})}, dict)
     with pytest.raises(QueryError, match="Out of Memory"):
         sandbox.ask("select count(*) from (select distinct x.a, y.a from t x, t y)", timeout_s=None)
@@ -149,7 +149,7 @@ def test_what_needs_more_memory_than_its_tables_call_for_is_refused_and_writes_n
 
 
 def test_tables_that_grow_have_the_memory_that_they_call_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memkit.tables.sandbox._FREE_BYTES", 2**22)
+    monkeypatch.setattr("memkit.tables.untrusted._FREE_BYTES", 2**22)
     tables = {"t": pa.table({"a": ["x"]})}
     sandbox = Sandbox(tables, dict)
     assert sandbox.ask("select a from t").to_pylist() == [{"a": "x"}]
@@ -166,7 +166,7 @@ import pyarrow as pa
 import memkit as mk
 from memkit.base.duck import connect, rows_of
 from memkit.search.steps import scope
-from memkit.tables import sandbox, database
+from memkit.tables import database, untrusted as sandbox
 
 scope.WHERE_TIMEOUT_S = 1000.0
 

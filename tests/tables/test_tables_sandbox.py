@@ -17,7 +17,7 @@ from memkit.base import duck
 from memkit.errors import QueryError
 from memkit.tables.database import Database
 from memkit.tables.samples import sample_data
-from memkit.tables.sandbox import Sandbox
+from memkit.tables.untrusted import Sandbox
 
 AS_OF = "2026-03-01"
 
@@ -156,7 +156,7 @@ def test_what_reaches_beyond_the_tables_is_refused_with_what_is_expected(
 @pytest.mark.quick
 def test_what_the_syntax_tree_would_let_pass_duckdb_refuses(secret: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second wall alone: no files, no settings, whatever is called."""
-    monkeypatch.setattr("memkit.tables.sandbox._TABLE_FUNCTIONS", frozenset({"read_csv", "glob"}))
+    monkeypatch.setattr("memkit.tables.untrusted._TABLE_FUNCTIONS", frozenset({"read_csv", "glob"}))
     corpus = mk.from_table({"text": ["чай"]})
     for query in (f"from read_csv({duck.literal(str(secret))})", "from glob('/*')"):
         with pytest.raises(QueryError, match="file system operations are disabled"):

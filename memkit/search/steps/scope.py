@@ -22,7 +22,7 @@ from memkit.schemas import STALE_WEIGHT, Ints, Mask, kinds_where
 from memkit.search.fitted.chunks import take_rows
 from memkit.search.step import Look, Step
 from memkit.tables.age import later
-from memkit.tables.sandbox import QueryTimeoutError, parse_select
+from memkit.tables.untrusted import QueryTimeoutError, parse_select
 from memkit.text.secrets import mask
 
 if TYPE_CHECKING:
