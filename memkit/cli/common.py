@@ -324,6 +324,10 @@ def public(name: str) -> Any:
     return imported("memkit", module, attribute)
 
 
+_OPTIONS = {"encode_limit": " It is an option of search, context and serve: --encode-limit."}
+"""What looks like a parameter and is an option of its own."""
+
+
 def settings(declared: Mapping[str, Param], pairs: list[str] | None, owner: str) -> dict[str, Any]:
     """The parameters that ``--set`` names, parsed and checked by their declarations.
 
@@ -336,7 +340,7 @@ def settings(declared: Mapping[str, Param], pairs: list[str] | None, owner: str)
     for pair in pairs or []:
         name, equals, text = pair.partition("=")
         if not equals or name not in declared:
-            hint = hint_of(name, declared)
+            hint = _OPTIONS.get(name) or hint_of(name, declared)
             raise ParameterError(f"--set: expected NAME=VALUE, NAME one of {', '.join(declared)}. Got {pair!r}.{hint}")
         values[name] = declared[name].parse(text)
         declared[name].check(values[name], owner)

@@ -7,7 +7,9 @@ reader that finds the defect. To add a rule, add a row to its format (or pass ``
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import posixpath
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -206,7 +208,9 @@ _BY_FOLDER = pa.array(["unclaimed", "transcript", "two_layouts", "unread_head"])
 _MANY_BY_FOLDER, _MANY = pa.array(["empty_section", "empty_text"]), 10
 """What is told once a folder where so many files have it, with its number: of pages of nothing no row says anything."""
 _ALIKE = 50
-"""From so many files of a folder on, what is wrong with the same value of the same field is told once."""
+"""From so many files of a folder on, what is wrong with the same value of the same field is told once; so is what is
+empty in folders below that have few such files each.
+"""
 _FIXED = pa.array(sorted({code for code, _, _ in FIXES}))
 _LINE = r"^:\d+"
 """What stands after the path in a message, where a line is known."""
@@ -246,33 +250,35 @@ def _many_by_folder(problems: pa.Table) -> pa.Table:
     is_of_field = pc.and_(pc.is_valid(problems["field"]), pc.invert(may_stay))
     mask = pc.or_(is_empty, is_of_field)
     found = problems.filter(mask)
-    if found.num_rows < _MANY:
-        return problems
     told = with_column(found, "message", pc.if_else(is_empty.filter(mask), "", found["message"]))
     without_path = [message[len(path) :] for path, message in tuples_of(told, "path", "message")]
     said = pc.replace_substring_regex(pa.array(without_path, pa.string()), _LINE, "")
-    folder = pc.replace_substring_regex(found["path"], "/?[^/]*$", "")
-    key = pc.binary_join_element_wise(folder, found["rule"], said, "\0")
-    keyed = found.append_column("folder", folder).append_column("said", said).append_column("key", key)
-    values = [("message", "min"), ("message", "count"), ("path", "count_distinct"), ("severity", "min")]
-    grouped = keyed.group_by(["folder", "rule", "said", "key"], use_threads=False).aggregate(values)
-    least = pc.if_else(pc.equal(grouped["said"], ""), _MANY, _ALIKE)
-    many = grouped.filter(pc.greater_equal(grouped["path_count_distinct"], least))
-    if not many.num_rows:
-        return problems
-    is_kept = np.ones(len(problems), bool)
-    is_kept[mask.to_numpy()] = ~pc.is_in(key, value_set=many["key"].combine_chunks()).to_numpy()
-    rows = [
-        {
-            "path": row["folder"] or ".",
-            "rule": row["rule"],
-            "severity": row["severity_min"],
-            "message": f"{row['folder'] or '.'}: {row['message_count']:,} rows, first {row['message_min']}",
-        }
-        for row in many.to_pylist()
-    ]
-    kept = problems.filter(pa.array(is_kept))
-    return in_order(kept, pa.Table.from_pylist(rows, problems.schema))
+    keys, messages = list(zip(found["rule"].to_pylist(), said.to_pylist(), strict=True)), found["message"].to_pylist()
+    rows, is_kept, places = list[Row](), np.ones(len(problems), bool), np.flatnonzero(mask.to_numpy())
+    for folder, few in _by_place(found["path"].to_pylist(), keys):
+        is_kept[places[few]] = False
+        severity = pc.min(found["severity"].take(few)).as_py()
+        message = f"{folder or '.'}: {len(few):,} rows, first {min(messages[row] for row in few)}"
+        rows.append({"path": folder or ".", "rule": keys[few[0]][0], "severity": severity, "message": message})
+    summary = pa.Table.from_pylist(rows, problems.schema)
+    return in_order(problems.filter(pa.array(is_kept)), summary) if rows else problems
+
+
+def _by_place(paths: list[str], keys: list[tuple[str, str]]) -> Iterator[tuple[str, list[int]]]:
+    """The rows of equal keys that are told once: those of a folder where it has many, else of the nearest folder above
+    that has very many, so that thousands of folders with two such files each are no rows of their own.
+    """
+    waiting: defaultdict[int, dict[tuple[str, tuple[str, str]], list[int]]] = defaultdict(dict)
+    for row, (path, key) in enumerate(zip(paths, keys, strict=True)):
+        folder = posixpath.dirname(path)
+        waiting[folder.count("/") + bool(folder)].setdefault((folder, key), []).append(row)
+    for depth in range(max(waiting, default=0), -1, -1):
+        for (folder, key), rows in waiting[depth].items():
+            files = Counter(posixpath.dirname(path) for path in {paths[row] for row in rows})
+            if files.total() >= _ALIKE or (files[folder] >= _MANY and not key[1]):
+                yield folder, rows
+            elif depth:
+                waiting[depth - 1].setdefault((posixpath.dirname(folder), key), []).extend(rows)
 
 
 def _duplicates(ids: pa.Table, rows: Rows) -> None:

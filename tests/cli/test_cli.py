@@ -181,6 +181,7 @@ def test_encode_needs_a_place_and_an_encoder(run: Run, folder: Path, monkeypatch
     (folder / "MEMORY.md").write_text("# Филин\n\nНикем ещё не виден.\n", encoding="utf-8")
     asked = ("search", folder, "филин", "--set", "encoder=hash", "--encode-limit", "0", "--json")
     assert "--encode-limit encodes more at once" in run(*asked)[2]
+    assert "option of search, context and serve: --encode-limit" in run(*asked, "--set", "encode_limit=9")[2]
 
 
 def test_that_it_encodes_is_no_output(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

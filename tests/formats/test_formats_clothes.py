@@ -159,17 +159,16 @@ def test_a_hostile_head_ends_no_read(tmp_path: Path) -> None:
 
 def test_many_rows_of_a_folder_that_say_that_something_is_empty_are_one(tmp_path: Path) -> None:
     files = {f"v/{number}.md": "# Заголовок\n" for number in range(10)} | {"w/a.md": "# A\n", "w/b.md": "# B\n"}
+    files |= {f"d/{number // 2}/{number % 2}.md": "# Д\n" for number in range(50)}  # few of each folder
     corpus = mk.read(write_files(tmp_path, files))
     rows = [row for row in corpus.problems.to_pylist() if row["rule"] == "empty_section"]
-    assert [(row["path"], row["memory_id"]) for row in rows] == [
-        ("v", None),
-        ("w/a.md", "workspace:w/a.md#a"),
-        ("w/b.md", "workspace:w/b.md#b"),
-    ]
-    assert "10 rows, first v/0.md" in rows[0]["message"]
+    told = [(row["path"], row["memory_id"]) for row in rows]
+    assert told == [("d", None), ("v", None), ("w/a.md", "workspace:w/a.md#a"), ("w/b.md", "workspace:w/b.md#b")]
+    assert "50 rows, first d/0/0.md" in rows[0]["message"]
+    assert "10 rows, first v/0.md" in rows[1]["message"]
     (tmp_path / "v/9.md").write_text("# Заголовок\nтекст\n", "utf-8")
     later = [row["path"] for row in corpus.refresh().problems.to_pylist() if row["rule"] == "empty_section"]
-    assert later == [*(f"v/{number}.md" for number in range(9)), "w/a.md", "w/b.md"]
+    assert later == ["d", *(f"v/{number}.md" for number in range(9)), "w/a.md", "w/b.md"]
 
 
 def test_what_many_files_of_a_folder_say_wrong_in_the_same_field_is_one_row(tmp_path: Path) -> None:

@@ -159,13 +159,11 @@ def new_names(texts: Iterable[tuple[str, bool]], before: pa.Table, least: int = 
             sentences.append(number)
             flags.append(2 * m.is_within + m.follows)
     listed, of_word, flag = [*numbers], np.asarray(words), np.asarray(flags)
-    has_capital = np.fromiter(map(_has_capital, listed), bool, len(listed))
     stem_of = _stems({*listed, *map(_owner, counted)})
     for word, count in counted.items():
         small[stem_of[_owner(word)]] += 0 if _has_capital(word) else count
-    n_within = np.bincount(of_word[flag >= 2], minlength=len(listed)) * has_capital
-    for word, count in zip(listed, n_within.tolist(), strict=True):
-        within[stem_of[word]] += count
+    for word, count in zip(listed, np.bincount(of_word[flag >= 2], minlength=len(listed)).tolist(), strict=True):
+        within[stem_of[word]] += 0 if word in _PARTICLES else count
     candidates = {stem for stem, count in within.items() if stem and count >= max(small[stem], 1)}
     if not candidates:
         return []
@@ -184,8 +182,7 @@ def new_names(texts: Iterable[tuple[str, bool]], before: pa.Table, least: int = 
         ],
         stem_of,
     )
-    kept = [name for name in names if name.count >= least]
-    return sorted(kept, key=lambda name: (-name.count, name.spelling))
+    return sorted((name for name in names if name.count >= least), key=lambda name: (-name.count, name.spelling))
 
 
 def _joined(mentioned: Iterable[Mention], stem_of: Mapping[str, str]) -> list[Name]:

@@ -210,9 +210,9 @@ def _from_dates(corpus: Corpus, since: datetime, until: datetime, user_id: str |
     dated_rows = rows_of(_DATED + _ORDER, values, memories=named.append_column("row", pa.array(range(len(named)))))
     told = memories.select(["memory_id", "kind", "path", "line_start", "title", "text"]).take(dated_rows["row"])
     told = told.rename_columns(["memory_id", "kind", "path", "line", "title", "after"])
-    columns = {**{name: told[name] for name in told.column_names}, "before": pa.nulls(len(told), pa.string())}
-    columns |= {name: dated_rows[name] for name in ("change", "date")}
-    changes = pa.table([columns[name] for name in CHANGES.names], names=CHANGES.names).cast(CHANGES)
+    told = told.append_column("change", dated_rows["change"]).append_column("date", dated_rows["date"])
+    told = told.append_column("before", pa.nulls(len(told), pa.string()))
+    changes = told.select(CHANGES.names).cast(CHANGES)
     new = changes.filter(pc.equal(changes["change"], "added"))["memory_id"]
     is_later = pc.fill_null(pc.greater(memories["created_at"], pa.scalar(until, TIMESTAMP)), False)
     is_new = pc.is_in(memories["memory_id"], value_set=new)
