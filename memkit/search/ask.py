@@ -24,7 +24,7 @@ from memkit.index.encoders.base import Vectors
 from memkit.search.fitted.chunks import Index
 from memkit.search.state import RETURNED
 from memkit.search.step import Factor, Step
-from memkit.search.steps import collapse, factors, fuse, prefer, recall, rerank, scope
+from memkit.search.steps import collapse, recall
 from memkit.search.steps.rerank import check_reranker
 from memkit.text.when import in_days
 
@@ -83,16 +83,11 @@ class Steps:
 
 
 @estimator
-class QuerySettings(
-    scope.Params,
-    recall.Params,
-    fuse.Params,
-    rerank.Params,
-    factors.Params,
-    prefer.Params,
-    collapse.Params,
-):
-    """Parameters of a query; a change acts at the next call."""
+class QuerySettings(collapse.Params):
+    """Parameters of a query; a change acts at the next call.
+
+    Each step's parameters inherit those of the step before it, which is all that says the order.
+    """
 
     def acting(self) -> frozenset[Step]:
         """The steps that these parameters do not turn off."""
@@ -101,7 +96,7 @@ class QuerySettings(
         )
 
 
-STEPS = Steps(tuple(step for base in QuerySettings.__bases__ for step in getattr(base, "steps", ())))
+STEPS = Steps(tuple(step for base in reversed(QuerySettings.__mro__) for step in vars(base).get("steps", ())))
 
 
 def scoping() -> tuple[str, ...]:

@@ -79,6 +79,7 @@ HOMONYMS = {
 
 
 def test_what_a_step_declares_is_named_where_the_step_is() -> None:
+    assert sum(path.read_text("utf-8").count("steps.prefer") for path in PACKAGE.rglob("*.py")) == 1  # one line is all
     declared = {*QuerySettings.params(), *STEPS.columns, *STEPS.drops}
     named = {
         (path.relative_to(PACKAGE).as_posix(), name)

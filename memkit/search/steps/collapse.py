@@ -12,12 +12,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from memkit.base.params import Estimator, Reach, estimator, param
+from memkit.base.params import Reach, estimator, param
 from memkit.schemas import Floats, Ints, Mask
 from memkit.search.alike import DROPPED, NOWHERE, TIE_DIGITS, Alike, NearPairs, Texts, collapse
 from memkit.search.state import UNIT, Groups, Pooled, Shortlist, State, count, nth_largest
 from memkit.search.step import Look, Step, only_with
 from memkit.search.steps.fuse import may_count
+from memkit.search.steps.prefer import Params as Before
 
 BELOW = "below_k"
 FOLDED = 50  # independent of k, so that the first hits do not depend on k
@@ -353,7 +354,7 @@ def folding(settings: Any) -> float | None:
 
 
 @estimator
-class Params(Estimator):
+class Params(Before):
     """The least score, what is a duplicate, diversity, and what a hit is."""
 
     min_score: float = param(

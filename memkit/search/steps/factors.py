@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from memkit.base.params import Estimator, Reach, estimator, param
+from memkit.base.params import Reach, estimator, param
 from memkit.display.views import day_of
 from memkit.documents import cite
 from memkit.schemas import KINDS as KINDS_OF_MEMORY
 from memkit.schemas import STALE_WEIGHT, Floats, Ints, Mask, check_kinds
 from memkit.search.state import Pooled, Ranked, State, group_starts
 from memkit.search.step import Factor, Look, Step, queries_named
+from memkit.search.steps.rerank import Params as Before
 from memkit.tables.age import DECAY_KINDS, FORMS, ages, decay_reach, factors, stale
 
 if TYPE_CHECKING:
@@ -251,7 +252,7 @@ def _weighted_kinds(settings: Any, index: Any) -> Reach | None:
 
 
 @estimator
-class Params(Estimator):
+class Params(Before):
     """The weights of kinds, and decay."""
 
     kind_weights: Mapping[str, float] | None = param(

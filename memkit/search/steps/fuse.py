@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from memkit.base.params import Estimator, check_choice, estimator, param
+from memkit.base.params import check_choice, estimator, param
 from memkit.schemas import Floats, Ints, Mask
 from memkit.search.alike import DROPPED, TIE_DIGITS
 from memkit.search.fitted.across import scores_across
 from memkit.search.state import UNIT, Groups, Pooled, Ranked, State, as_keys, group_starts, rank_within, spread
 from memkit.search.step import Look, Step, only_with
 from memkit.search.steps.recall import ARMS
+from memkit.search.steps.recall import Params as Before
 
 if TYPE_CHECKING:
     from memkit.search.fitted.index import MemoryIndex
@@ -375,7 +376,7 @@ _across = only_with("across_weight", "normalize", "calibrated")
 
 
 @estimator
-class Params(Estimator):
+class Params(Before):
     """How the arms' scores are fused."""
 
     across_weight: float = param(

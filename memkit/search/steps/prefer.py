@@ -7,11 +7,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from memkit.base.params import Estimator, Reach, estimator, param
+from memkit.base.params import Reach, estimator, param
 from memkit.schemas import Floats, Ints, Mask
 from memkit.search.alike import Texts
 from memkit.search.state import UNIT, Pooled, Shortlist, State
 from memkit.search.step import Look, Step
+from memkit.search.steps.factors import Params as Before
 from memkit.tables.age import UNDATED_TO_DO
 
 NEAR_TIE = 0.05
@@ -98,7 +99,7 @@ def _recency(settings: Any, index: Any) -> Reach:
 
 
 @estimator
-class Params(Estimator):
+class Params(Before):
     """Recency as a tie-breaker."""
 
     prefer: str | None = param(

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from memkit.base.params import Estimator, estimator, param
+from memkit.base.params import estimator, param
 from memkit.documents import cite
 from memkit.errors import ParameterError, StaleIndexError, count_of
 from memkit.index.arm import AUTO
@@ -23,6 +23,7 @@ from memkit.schemas import Floats, Ints, Mask
 from memkit.search.fitted.chunks import Index
 from memkit.search.state import group_starts, spread
 from memkit.search.step import Look, Step
+from memkit.search.steps.scope import Params as Before
 from memkit.text.boilerplate import evidence
 
 if TYPE_CHECKING:
@@ -432,7 +433,7 @@ class Pool(Step):
 
 
 @estimator
-class Params(Estimator):
+class Params(Before):
     """What the arms search, and how much of it."""
 
     vector_weight: float | None = param(

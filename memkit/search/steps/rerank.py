@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from memkit.base.params import Estimator, Reach, estimator, param
+from memkit.base.params import Reach, estimator, param
 from memkit.index.encode import Reranker, as_reranker
 from memkit.schemas import Floats, Ints, Mask
 from memkit.search.alike import DROPPED
 from memkit.search.fitted.chunks import take_rows
 from memkit.search.state import UNIT, Pooled, Ranked, State, as_keys, nth_largest
 from memkit.search.step import Look, Step
+from memkit.search.steps.fuse import Params as Before
 
 if TYPE_CHECKING:
     from memkit.search.question import Question
@@ -144,7 +145,7 @@ def _of_reranker(settings: Any, index: Any) -> Reach | None:
 
 
 @estimator
-class Params(Estimator):
+class Params(Before):
     """A reranker."""
 
     rerank: Any = param(
