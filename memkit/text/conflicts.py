@@ -225,5 +225,4 @@ def _like_places(met: Cells, alike: Floats) -> Ints:
         pair, member = met.pair[order], side[order]
         first = np.r_[True, (pair[1:] != pair[:-1]) | (member[1:] != member[:-1])][: len(order)]
         chosen.append(order[first])
-    both: Ints = np.unique(np.concatenate(chosen))
-    return both
+    return np.asarray(np.unique(np.concatenate(chosen)), np.int64)

@@ -28,7 +28,7 @@ _UNIT = re.compile(r"(?<=[.!?…;])\s+|\n+")
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
 _NUMBER = re.compile(r"(?:(?<![^\s(\[{«\"'=:<>≤≥])[-−–])?\d+(?:[.,]\d+)*")
 _SIGN = re.compile(
-    r"[%‰$€£¥₽≠≤≥]|!=|(?<=\d)\+(?!\d)"  # of a number
+    r"[%‰$€£¥₽≠≤≥]|!=|(?<=\d)\+(?!\d)|(?<=[^\W\d_])\+(?=\d)"  # of a number
     r"|(?<![-=])(?:<|(?<!^)>)=?(?=\s?[-−]?\d)|^>=?(?=\d)"  # with a blank, a > that begins a line is that of a quote
     r"|(?<!\w)[^\W\d_]+(?:\++|#)(?!\w)|(?<!\w)[A-ZА-Я][a-zа-я]?[-−](?!\w)"  # of a name: C++, Rh-
     r"|(?<![\w.])\.[^\W\d_]+|~(?=/)|(?<![\w-])--(?=\w)|[:;]-?[()](?!\w)"  # .env, ~/bin, --force, :)
@@ -251,8 +251,7 @@ class Statements:
         denies, is_measured, telling, key = self._looks.T
         one_key = (key[left] == key[right]) & (key[left] >= 0)
         differ = (denies[left] | denies[right] | (is_measured[left] & is_measured[right])).astype(bool)
-        may: Mask = one_key | (differ & (telling[left] != telling[right]))
-        return may
+        return np.asarray(one_key | (differ & (telling[left] != telling[right])), bool)
 
     def _look(self, asked: Ints) -> None:
         more = np.full((len(self._texts) - len(self._looks), 4), _UNSEEN)

@@ -44,6 +44,7 @@ APART: tuple[str, ...] = (
     *("buy", "sell", "slow", "fast quick rapid", "купить", "продать", "медленный", "быстрый"),
     *("before", "after", "above", "under below beneath underneath", "behind", "beside"),
     *("до", "после", "перед", "под", "над", "за"),
+    *("http", "https", "ftp", "sftp", "ssh", "tcp", "udp"),
     *("production prod", "staging stage", "spring", "summer", "autumn", "winter", "весна", "лето", "осень", "зима"),
 )
 """Words that say another thing, though to an encoder they are alike: each with its other spellings and synonyms."""
@@ -56,6 +57,8 @@ sort way body outside outdoors inside indoors being getting
 вид тип сторона способ
 """
 _LIGHT = frozenset(_LIGHT_WORDS.split())
+_JOINS = frozenset(["and", "or", "&", "и", "или", "да"])
+_DIRECTIONS = frozenset(["than", "before", "after", "over", "чем", "больше", "меньше", "до"])
 """Words that say how many or which, or name no kind of thing: they are no facts by themselves."""
 _MOST = 3
 """Most words of a span in which texts of one skeleton differ."""
@@ -128,7 +131,20 @@ class Words:
         differ = np.zeros(len(left), bool)
         if len(both):
             differ[both] = self._replaced(left[both], right[both], texts)
+        n_differ = a.n - _equal_run(a, b, np.minimum(a.n, b.n), from_end=False)[1]
+        for pair in np.flatnonzero((a.n == b.n) & (n_differ == 2) & ~differ).tolist():
+            differ[pair] = self._are_swapped(texts(int(left[pair])).split(), texts(int(right[pair])).split())
         return differ
+
+    def _are_swapped(self, one: list[str], other: list[str]) -> bool:
+        """Whether two names, or two words around one of direction, stand in each other's place: "Rome to Oslo"."""
+        first, last = (place for place, pair in enumerate(zip(one, other, strict=True)) if pair[0] != pair[1])
+        a, b, d, c = (side[place].strip(_MARKS) for side in (one, other) for place in (first, last))
+        between = {*map(folded, one[first + 1 : last])}
+        are_names = all(word[:1].isupper() for word in (a, b, c, d)) and not between <= _JOINS
+        stems = [[self._reader.stem(folded(word)) for word in words] for words in ((a, b), (c, d))]
+        # In Russian a form says the role of a word, whatever its place.
+        return stems[0] == stems[1] and bool(are_names or between & _DIRECTIONS) and (a.isascii() or (a, b) != (c, d))
 
     def _replaced(self, left: Ints, right: Ints, texts: Callable[[int], str]) -> Mask:
         new = [place for place in np.unique(np.append(left, right)).tolist() if place not in self._of]
@@ -170,8 +186,7 @@ class Words:
             unlike.append(side.how_many(left_over))
             sure |= side.how_many(left_over & (side.kind == _HARD)) > 0
         # A word is often explained by several ("a webcam", "a camera for the internet"); a name is not.
-        both: Mask = (unlike[0] > 0) & (unlike[1] > 0) & (sure | (unlike[0] == unlike[1]))
-        return both
+        return np.asarray((unlike[0] > 0) & (unlike[1] > 0) & (sure | (unlike[0] == unlike[1])), bool)
 
     def _mean_the_same(self, a: Ints, b: Ints, kind_a: Ints, kind_b: Ints) -> Mask:
         """Whether words are synonyms, or one of them is misspelt; names, and two words of `APART`, are neither."""
@@ -266,6 +281,8 @@ class Words:
             yield word, word, _HARD
         elif is_joined:
             yield word if word.isascii() else self._reader.stem(word), word, _HARD
+        elif len(part) == 1 and part.isupper() and not begins and not shouts and part not in "IЯ":  # "room A"
+            yield word, word, _HARD
         elif not self._reader.is_negation(word):
             stem = self._reader.stem(word)
             if stem in self._lexicon.apart:
@@ -312,8 +329,7 @@ class _Sides(NamedTuple):
 def _only(a: _Sides, b: _Sides) -> Mask:
     """Which words of the left the right does not have."""
     width = max(int(a.word.max(initial=0)), int(b.word.max(initial=0))) + 1
-    only: Mask = ~np.isin(a.pair * width + a.word, b.pair * width + b.word)
-    return only
+    return np.asarray(~np.isin(a.pair * width + a.word, b.pair * width + b.word), bool)
 
 
 def _spans(a: _Sides, b: _Sides) -> tuple[tuple[Mask, Mask], Mask]:

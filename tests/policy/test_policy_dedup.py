@@ -67,8 +67,6 @@ def test_a_short_text_in_other_marks_is_the_same_and_a_mark_within_a_word_is_of_
     for both in (*same, *apart):
         table = memories(*both.split(" / "))
         assert (outcome(fitted(table), table)[1][0] == "duplicate") == (both in same), both
-    titled = memories("Проект Север: чай!", "— „Проект Север“, чай", title=["Проект Юг", "Проект Север"])
-    assert fitted(titled).pairs_["similarity"].to_pylist() == [1.0]
 
 
 @pytest.mark.quick

@@ -24,11 +24,12 @@ APART = (
     ("The disk holds 500 GB", "The disk holds 500GB of data, sorry, 500 TB"),
     ("Предел загрузки 20 мегабайт", "Предел загрузки 20 ГБ"),
     ("Новый сервис пишем на Rust", "Новый сервис пишем на Go"),
-    ("По утрам пользователь пьёт чай", "По утрам пользователь пьёт кофе"),
     ("The team office is in New York, near the park", "The team office is in Lisbon, near the park"),
     ("Сервер обновляют до выпуска", "Сервер обновляют после выпуска"),
     ("She leaves the keys under the mat", "She leaves the keys behind the mat"),
     ("Metrics are in Grafana. Logs are in Loki.", "Metrics are in Kibana. Logs are in Splunk."),
+    ("The team meets in room A", "The team meets in room B"),
+    ("She moved from Paris to Rome.", "She moved from Rome to Paris."),
 )
 ALIKE = (
     ("Пользователь живёт в Казани", "пользователь   живёт в КАЗАНИ!"),
@@ -36,6 +37,7 @@ ALIKE = (
     ("Deploys go through GitHub Actions", "deploys go through github actions."),
     ("The design is well-known to the team", "The design is well known to the team"),
     ("Отвечает за биллинг Павел", "За биллинг отвечает Павел"),
+    ("Анне звонит Павел, а не Пётр", "Павел звонит Анне, а не Пётр"),
     ("Ревью делает Павел", "Ревью бэкенда делают у Павла"),
     ("Предпочитает зелёный чай", "Предпочитает зелёный чай с мёдом"),
     ("The user likes short answers.", "The user likes a short answer."),

@@ -365,16 +365,14 @@ class Families:
 
     def may_pair(self, left: Ints, right: Ints) -> Mask:
         """Which pairs are not kept apart by what their texts have in the gaps of a template."""
-        apart: Mask = self.is_member[left] & self.is_member[right] & (self.gaps[left] != self.gaps[right])
-        return ~apart
+        return np.asarray(~(self.is_member[left] & self.is_member[right] & (self.gaps[left] != self.gaps[right])), bool)
 
 
 def mix(values: NDArray[Any]) -> NDArray[np.uint64]:
     """The finaliser of splitmix64 (Steele, Lea, Flood 2014)."""
     values = (values.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)) * np.uint64(0xBF58476D1CE4E5B9)
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    mixed: NDArray[np.uint64] = values ^ (values >> np.uint64(31))
-    return mixed
+    return np.asarray(values ^ (values >> np.uint64(31)), np.uint64)
 
 
 class _Words(NamedTuple):
@@ -428,8 +426,7 @@ class _Words(NamedTuple):
 
 
 def _codes(values: pa.Array) -> Ints:
-    codes: Ints = values.dictionary_encode().indices.to_numpy().astype(np.int64)
-    return codes
+    return np.asarray(values.dictionary_encode().indices.to_numpy().astype(np.int64), np.int64)
 
 
 def _hashes(values: NDArray[np.uint64], text: Ints, n: int) -> NDArray[np.uint64]:
@@ -443,5 +440,4 @@ def _hashes(values: NDArray[np.uint64], text: Ints, n: int) -> NDArray[np.uint64
 
 def _numbered(hashes: NDArray[np.uint64], scopes: Ints) -> Ints:
     """A number for each value of a scope."""
-    numbers: Ints = np.unique(mix(hashes) ^ mix(scopes), return_inverse=True)[1].astype(np.int64)
-    return numbers
+    return np.asarray(np.unique(mix(hashes) ^ mix(scopes), return_inverse=True)[1].astype(np.int64), np.int64)

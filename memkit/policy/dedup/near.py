@@ -84,8 +84,7 @@ class Grams:
     @cached_property
     def sizes(self) -> Ints:
         """The size of each row's set."""
-        sizes: Ints = self.lengths[self.text]
-        return sizes
+        return np.asarray(self.lengths[self.text], np.int64)
 
     def of(self, rows: Ints | slice) -> NDArray[Any]:
         """The sets of some rows, end to end."""
@@ -105,15 +104,13 @@ class Grams:
         if bits > 64 * _SIGNATURE:
             return self._signed(self.of(rows), self.sizes[rows], bits)
         known = np.ascontiguousarray(self.signatures[:, rows].T).view(np.uint8)
-        signed: Bits = np.bitwise_xor.reduce(known.reshape(len(rows), -1, bits // 8), axis=1)
-        return signed
+        return np.asarray(np.bitwise_xor.reduce(known.reshape(len(rows), -1, bits // 8), axis=1), np.uint8)
 
     @staticmethod
     def _signed(members: NDArray[Any], sizes: Ints, bits: int) -> Bits:
         row = np.repeat(np.arange(len(sizes)) * bits, sizes)
         flips = np.bincount(_spread(members, bits) + row, minlength=len(sizes) * bits)
-        signed: Bits = np.packbits((flips & 1).astype(np.uint8)).reshape(len(sizes), -1)
-        return signed
+        return np.asarray(np.packbits((flips & 1).astype(np.uint8)).reshape(len(sizes), -1), np.uint8)
 
 
 def _steps(sizes: Ints, n: int) -> Iterator[tuple[slice, slice]]:
@@ -126,8 +123,7 @@ def _steps(sizes: Ints, n: int) -> Iterator[tuple[slice, slice]]:
 
 def _spread(members: NDArray[Any], width: int) -> NDArray[np.uint32]:
     """A place below `width`, a power of two, for each member: Knuth's multiplicative hashing."""
-    spread: NDArray[np.uint32] = (members.astype(np.uint32) * _GOLDEN) >> np.uint32(33 - width.bit_length())
-    return spread
+    return np.asarray((members.astype(np.uint32) * _GOLDEN) >> np.uint32(33 - width.bit_length()), np.uint32)
 
 
 def normalise(texts: Sequence[str]) -> list[str]:
@@ -234,8 +230,7 @@ def _lie_within(texts: pa.Array, part: Ints, whole: Ints, written: Callable[[str
         part, whole = np.split(places.ravel(), [len(part)])
     sides = pa.table({"part": texts.take(pa.array(part)), "whole": texts.take(pa.array(whole))})
     found = rows_of("select contains(whole, part) as is_part from sides", sides=sides)["is_part"]
-    lies: Mask = found.to_numpy(zero_copy_only=False).astype(bool)
-    return lies
+    return np.asarray(found.to_numpy(zero_copy_only=False).astype(bool), bool)
 
 
 def _by_rarest(grams: Grams) -> Iterator[tuple[Ints, Ints]]:
@@ -297,8 +292,7 @@ def unmarked(texts: pa.Array) -> Ints:
     >>> unmarked(pa.array(["чай!", "— „чай“", "чай?"])).tolist()
     [0, 0, 1]
     """
-    short = (text if len(text) <= _SHORT else None for text in texts.to_pylist())
-    plain = [text and _AT_BORDERS.sub("", text).translate(_MARKS) for text in short]
+    plain = [_AT_BORDERS.sub("", text).translate(_MARKS) if len(text) <= _SHORT else None for text in texts.to_pylist()]
     return np.asarray(pc.fill_null(pa.array(plain, pa.string()).dictionary_encode().indices, -1), np.int64)
 
 

@@ -355,8 +355,7 @@ def alike(pairs: pa.Table, kinds: tuple[str, ...], threshold: float, lexical_thr
     """Which pairs are of some kinds and as similar as their kind has to be."""
     kind, similarity = pairs["kind"].to_numpy().astype(str), pairs["similarity"].to_numpy()
     least = np.select([kind == "semantic", kind == "lexical"], [threshold, lexical_threshold], 0.0)
-    reached: Mask = np.isin(kind, kinds) & (similarity >= least)
-    return reached
+    return np.asarray(np.isin(kind, kinds) & (similarity >= least), bool)
 
 
 def reaching(
