@@ -140,8 +140,8 @@ def _chunks_of(memories: pa.Table, settings: Index) -> pa.Table:
     chunks = chunker.transform(memories.filter(pa.array(says(stripped))))
     of_memory = places(chunks["memory_id"], memories["memory_id"])
     texts = _evidence_of_chunks(chunks["text"], memories["text"], stripped["text"], of_memory, settings.boilerplate)
-    is_littered = _differ(memories["text"], stripped["text"])[of_memory]
-    chunks = chunks.append_column("evidence", texts).append_column("littered", pa.array(is_littered))
+    is_littered = pc.fill_null(pc.not_equal(memories["text"], stripped["text"]), False).take(pa.array(of_memory))
+    chunks = chunks.append_column("evidence", texts).append_column("littered", is_littered)
     if not texts.equals(chunks["text"]):
         is_mere = has_alnum(chunks["text"]) & ~has_alnum(texts)
         has_others = np.bincount(of_memory[~is_mere], minlength=len(memories) + 1)[of_memory] > 0
@@ -150,14 +150,6 @@ def _chunks_of(memories: pa.Table, settings: Index) -> pa.Table:
     without_context = [name for name in settings.searched if name not in _CONTEXT] or settings.searched
     columns = {"searched": settings.searched, "own": without_context}
     return searched_texts(memories, chunks, columns, chunks["evidence"]).drop_columns("evidence")
-
-
-def _differ(one: pa.ChunkedArray, other: pa.ChunkedArray) -> Mask:
-    """Whether the two texts of each row differ."""
-    if one is other:
-        return np.zeros(len(one), bool)
-    differs: Mask = pc.fill_null(pc.not_equal(one, other), False).to_numpy()
-    return differs
 
 
 def _evidence_of_chunks(
