@@ -151,6 +151,7 @@ _Told = tuple[datetime | None, time | None, str | None]
 """The day and the time of a section, and what the day is from."""
 _FEW = 1_000
 """The most headings of a file that are kept while it is read: a line may be a single sign."""
+_OPENING = 1_000  # characters of an entry in which its time is looked for: a line may be a file, and is cached
 OF_ENTRY = 7
 """The level of such a line: below every heading, as the day's title may stand over it."""
 
@@ -531,7 +532,7 @@ class Sections:
     def _moment_in_zone(self, heading: Heading, day: datetime | None) -> datetime | None:
         """The time in a heading, or with which an entry opens, where it names its zone; in UTC."""
         is_entry = heading.level == OF_ENTRY
-        line = in_digits(self.source.lines[heading.line - 1] if is_entry else heading.text)
+        line = in_digits(self.source.lines[heading.line - 1][:_OPENING] if is_entry else heading.text)
         if ":" not in line:
             return None
         first = _IN_ZONE.search(line)
@@ -597,7 +598,7 @@ class Sections:
         In a day's log it may open with a time without colon, 9.30, which is read as what stands behind that day.
         """
         if opening.level == OF_ENTRY and not self.is_bracketed:
-            return clock_of(in_digits(self.source.lines[opening.line - 1])), None
+            return clock_of(in_digits(self.source.lines[opening.line - 1][:_OPENING])), None
         heading = in_digits(opening.text)
         if not _DIGIT.search(heading):
             return None, None

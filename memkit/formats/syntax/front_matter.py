@@ -81,8 +81,7 @@ def split(text: str) -> FrontMatter | None:
         fault = StructureError(str(error), min(lines, default=error.line))
     if fields is None or (fault and not fields):
         return None  # two horizontal rules with a text between them
-    above = text.count("\n", 0, opening.end()) - 1
-    if above:
+    if above := text.count("\n", 0, opening.end()) - 1:
         _move(fields, above)
         fault = StructureError(str(fault), fault.line + above) if fault else None
     return FrontMatter(fields, closing.end(), _line_below(text, closing), fault, tuple(lines.values()))
