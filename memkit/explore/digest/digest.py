@@ -29,7 +29,6 @@ from memkit.extend.showing import (
     as_html,
     bar,
     check_corpus,
-    named_in,
     rows_of,
     safe,
     sheet_of,
@@ -248,9 +247,9 @@ def digest(
     with bar("digest", total=_STEPS, unit="step", leave=False) as step:
         span = span_of(corpus, since_time(since, moment), moment, user_id, basis)
         step.update()
-        few = span.changes.select(_HELD).to_batches(max_chunksize=1_000)
-        held = (text for batch in few for texts in batch.columns for text in texts.to_pylist() if text)
-        hide = Mask() | named_in(corpus.memories, held)
+        hide = Mask()
+        for name in ("title", "text", "extra"):  # what any memory calls a secret
+            learned(hide, corpus.memories[name])
         span = replace(span, changes=_shown(span.changes, hide))
         notes = [note for note in (*span.notes, never_listed(span.after.memories)) if note]
         step.update()
