@@ -64,6 +64,15 @@ def test_every_figure_is_that_of_the_files(overview: Overview) -> None:
 
 
 @pytest.mark.quick
+def test_a_corpus_says_that_its_problems_are_those_of_reading_and_no_secrets(folder: Path) -> None:
+    corpus = mk.read(folder)
+    assert corpus.problems.num_rows == 1
+    assert counts(mk.overview(corpus, as_of=DAY))["problems"] == 1 + 1  # the secret
+    assert repr(corpus).endswith("; 1 problem in reading)")
+    assert "<b>9 memories, 1 problem in reading</b>" in corpus._repr_html_()
+
+
+@pytest.mark.quick
 def test_a_link_is_dead_where_no_file_of_the_folder_is_and_code_and_pictures_are_no_links(overview: Overview) -> None:
     rows = overview.tables["links"].select(["target", "path", "line"]).to_pylist()
     assert rows == [

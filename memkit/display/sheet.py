@@ -259,7 +259,7 @@ def sheet_of_kinds(memories: pa.Table, problems: int, rows: int = ROWS, show_sec
     named = describe(counts.rename_columns(["format", "kind", "memories"]), memkit="kinds")
     return replace(
         sheet_of(named, rows, show_secrets),
-        heading=f"{count_of(memories.num_rows, 'memory')}, {count_of(problems, 'problem')}",
+        heading=f"{count_of(memories.num_rows, 'memory')}, {count_of(problems, 'problem')} in reading",
     )
 
 

@@ -363,7 +363,7 @@ class Corpus(Displayed):
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     mk.from_table({"text": ["чай"]}).save(folder)
         ...     mk.open(folder)
-        Corpus(1 memory: 1 other; 0 problems)
+        Corpus(1 memory: 1 other; 0 problems in reading)
         """
         count, place = self.buckets if buckets is None else buckets, path_of("save", path)
         if count is None:
@@ -502,7 +502,8 @@ class Corpus(Displayed):
         kinds = self.memories.group_by("kind").aggregate([("memory_id", "count")]).sort_by("kind").to_pylist()
         counts = ", ".join(f"{row['memory_id_count']} {row['kind'] or 'other'}" for row in kinds)
         memories, problems = count_of(self.memories.num_rows, "memory"), count_of(self.problems.num_rows, "problem")
-        return f"Corpus({memories}: {counts or 'none'}; {problems})"
+        # Secrets are problems of `check` and `overview`, and no rows of the table: they are looked for when asked for.
+        return f"Corpus({memories}: {counts or 'none'}; {problems} in reading)"
 
     def _sheets(self, rows: int = ROWS, show_secrets: bool = False) -> list[Sheet]:
         return [sheet_of_kinds(self.memories, self.problems.num_rows, rows, show_secrets)]

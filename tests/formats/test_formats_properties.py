@@ -312,4 +312,4 @@ def test_the_tables_of_an_empty_folder_have_their_columns(tmp_path: Path) -> Non
     assert all(table.num_rows == 0 for table in corpus.tables.values())
     assert isinstance(corpus.memories, pa.Table)
     assert corpus.sql("from fts('чай')").fetchall() == []
-    assert repr(corpus) == "Corpus(0 memories: none; 0 problems)"
+    assert repr(corpus) == "Corpus(0 memories: none; 0 problems in reading)"

@@ -349,7 +349,7 @@ print(corpus.sql("select memory_id from fts('пулы')").fetchall(), corpus)
 """
     command = [sys.executable, "-c", script, str(tmp_path / "corpus.pickle")]
     process = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert process.stdout.strip() == "[('0',)] Corpus(1 memory: 1 other; 0 problems)"
+    assert process.stdout.strip() == "[('0',)] Corpus(1 memory: 1 other; 0 problems in reading)"
 
 
 def test_a_table_added_to_an_opened_corpus_before_its_first_query_is_there(tmp_path: Path) -> None:
