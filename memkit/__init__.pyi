@@ -45,11 +45,11 @@ from memkit.past.history import history as history
 from memkit.policy.admission import Admission as Admission
 from memkit.policy.admission import Classifier as Classifier
 from memkit.policy.dedup.deduplicator import Deduplicator as Deduplicator
+from memkit.policy.index_standard import IndexCheck as IndexCheck
+from memkit.policy.index_standard import SplitPlan as SplitPlan
 from memkit.policy.limits import Decay as Decay
 from memkit.policy.limits import Expiry as Expiry
-from memkit.policy.limits import IndexCheck as IndexCheck
 from memkit.policy.limits import Quota as Quota
-from memkit.policy.limits import SplitPlan as SplitPlan
 from memkit.policy.pipeline import Pipeline as Pipeline
 from memkit.policy.pipeline import forecast as forecast
 from memkit.policy.pipeline import replay as replay

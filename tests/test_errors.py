@@ -127,6 +127,6 @@ def test_what_is_counted_on_a_screen_is_one_thing_or_several() -> None:
     for panel in panels:
         assert not re.search(r"\b1 (rows|memories|hits|candidates|chunks|values)\b", panel.html + panel.words)
     assert "1 memory" in repr(one)
-    assert str(mk.decay.Decay(decay_days=9, decay_kinds=("entry",)).reach("decay_days", one.memories)).startswith(
+    assert str(mk.Decay(decay_days=9, decay_kinds=("entry",)).reach("decay_days", one.memories)).startswith(
         "decay acts on 0 of 1 memory;"
     )

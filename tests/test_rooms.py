@@ -255,7 +255,7 @@ ONES = {
     r"import_module\(\s*[\"']": set(),  # which would be hidden from the contracts
     r"import .*\b(blake2b|xxh\w*)": {"base/hashes.py"},
     r"os\.replace|mkstemp|NamedTemporaryFile": {"change/disk.py"},
-    r"\\u04[0-9a-f]{2}|\bа-я\b|0x04[0-9A-F]{2}": {"text/letters.py", "tables/single.py", "text/secrets.py"},
+    r"\\u04[0-9a-f]{2}|\bа-я\b|0x04[0-9A-F]{2}": {"text/languages.py", "text/secrets.py"},
     r"янв\(|[\"']январ\b": {"base/dates.py"},
 }
 """What one module says for all, by a pattern of it; where another may too, its reason stands there."""

@@ -32,7 +32,7 @@ from memkit.formats.index_tree.format import ANY_INDEX
 from memkit.formats.index_tree.index import FIELDS, below, format_branch, format_branch_line, format_root, ordered_entry
 from memkit.formats.rows import Row
 from memkit.formats.syntax.places import Json, Splice, with_values
-from memkit.policy.limits import IndexCheck, SplitPlan
+from memkit.policy.index_standard import IndexCheck, SplitPlan
 from memkit.tables.corpus import Corpus, read
 
 MEMORY_FOLDERS = ("memory", "")

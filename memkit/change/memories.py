@@ -18,7 +18,7 @@ from memkit.formats.facts import parse_fact
 from memkit.formats.rows import Row
 from memkit.formats.syntax.nodes import LINES, YAML
 from memkit.formats.syntax.places import Head, Splice, Steps, plain_lines, syntax_of, with_values
-from memkit.policy.limits import SplitPlan, split_head
+from memkit.policy.index_standard import SplitPlan, split_head
 from memkit.schemas import APPEND_ONLY, IMPORTANCE_WORDS, IMPORTANCES
 
 _TAG = re.compile(r"\[imp:([^\]]*)\]")

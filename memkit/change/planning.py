@@ -42,7 +42,7 @@ from memkit.formats.syntax import front_matter
 from memkit.formats.syntax.places import Splice, plain_lines, spliced
 from memkit.policy.base import policy_class
 from memkit.policy.dedup.near import normalise
-from memkit.policy.limits import IndexCheck, SplitPlan
+from memkit.policy.index_standard import IndexCheck, SplitPlan
 from memkit.schemas import tuples_of, with_column
 from memkit.tables.corpus import Corpus, home, open_lake
 from memkit.tables.statement import Annotator

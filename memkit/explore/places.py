@@ -19,7 +19,7 @@ from memkit.extend.showing import COLOURS, FAINT, Axis, Dots, Mark, Picture, as_
 from memkit.extend.writing import AsOf, check_choice
 from memkit.index.ann import Centring, Nearest
 from memkit.index.encoders.base import Vectors, as_texts, unit_means, unit_rows
-from memkit.index.encoders.lsa import latent_vectors
+from memkit.index.encoders.without_model import latent_vectors
 from memkit.schemas import NO_TOPIC, Floats, Ints
 from memkit.schemas import Mask as Chosen
 from memkit.search.fitted.chunks import take_rows

@@ -32,7 +32,7 @@ from memkit.extend.showing import ROWS, Sheet, Tabular, sheet_of
 from memkit.extend.writing import AsOf, check_value, describe
 from memkit.index.ann import Centring
 from memkit.index.encoders.base import Vectors, as_texts, unit_means, unit_rows
-from memkit.index.encoders.lsa import latent_vectors
+from memkit.index.encoders.without_model import latent_vectors
 from memkit.schemas import NO_TOPIC, TIMESTAMP, WORDS, Floats, Ints, result_schema
 from memkit.search.ask import Ask, Queries, Settings, check_user
 from memkit.search.fitted.chunks import take_rows
@@ -40,7 +40,7 @@ from memkit.search.fitted.index import MemoryIndex
 from memkit.search.steps.scope import make_scope
 from memkit.tables.secrets import learned, masked
 from memkit.text.analyse import load_fts, spelling_sql, vocabulary_sql
-from memkit.text.letters import FUNCTION_WORDS
+from memkit.text.languages import FUNCTION_WORDS
 from memkit.text.secrets import Mask
 from memkit.text.sentences import plain_line
 

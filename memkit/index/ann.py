@@ -33,7 +33,7 @@ from memkit.base.params import Estimator, estimator, param
 from memkit.errors import MemkitError, NotFittedError, ParameterError
 from memkit.index.encoders.base import Texts, Vectors, as_texts, check_block, cores, one_thread, unit_rows
 from memkit.schemas import Ints, Mask
-from memkit.text.letters import CYRILLIC_LETTERS
+from memkit.text.languages import CYRILLIC_LETTERS
 
 CENTRES = ("none", "corpus", "language")
 _COUNTED = 1024

@@ -24,7 +24,7 @@ from memkit.base.duck import identifier, rows_of
 from memkit.errors import ParameterError, did_you_mean
 from memkit.index.postings import CANDIDATES, Postings
 from memkit.schemas import Floats, Ints, Mask
-from memkit.text.letters import FUNCTION_WORDS
+from memkit.text.languages import FUNCTION_WORDS
 
 
 class Abilities:

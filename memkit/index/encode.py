@@ -34,8 +34,8 @@ from memkit.schemas import Floats
 ENCODERS: dict[str, tuple[str, str]] = {
     "use": ("use", "UseEncoder"),
     "e5": ("e5", "E5Encoder"),
-    "lsa": ("lsa", "LsaEncoder"),
-    "hash": ("lsa", "HashEncoder"),
+    "lsa": ("without_model", "LsaEncoder"),
+    "hash": ("without_model", "HashEncoder"),
 }
 _ADDRESSES: dict[str, tuple[str, str]] = {
     "st": ("objects", "load_sentence_transformer"),

@@ -30,7 +30,7 @@ from memkit.index.postings import (
 )
 from memkit.tables.fts import K1, B
 from memkit.text.analyse import ANALYSERS, Texts, terms_by
-from memkit.text.letters import FUNCTION_WORDS
+from memkit.text.languages import FUNCTION_WORDS
 
 Near: TypeAlias = Sequence[Mapping[str, float]]
 """For each query terms beside its own, with their share of the weight of a true one; empty: none for any."""

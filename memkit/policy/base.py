@@ -103,8 +103,8 @@ POLICIES = {
     "quota": "memkit.policy.limits:Quota",
     "expiry": "memkit.policy.limits:Expiry",
     "decay": "memkit.policy.limits:Decay",
-    "index_check": "memkit.policy.limits:IndexCheck",
-    "split_plan": "memkit.policy.limits:SplitPlan",
+    "index_check": "memkit.policy.index_standard:IndexCheck",
+    "split_plan": "memkit.policy.index_standard:SplitPlan",
 }
 """The module and class of each policy, imported on demand; the name is `Annotator.name` of the class."""
 

@@ -35,7 +35,7 @@ from memkit.search.steps.collapse import folding
 from memkit.search.steps.scope import visible_memories
 from memkit.tables.lake import TOTALS
 from memkit.text.analyse import terms_by
-from memkit.text.letters import FUNCTION_WORDS
+from memkit.text.languages import FUNCTION_WORDS
 from memkit.text.secrets import mask, without_secrets
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from memkit.formats.linked.page import comparable
 from memkit.formats.registry import owner_of
 from memkit.schemas import Ints, Mask, kinds_where
 from memkit.text.analyse import ranges
-from memkit.text.letters import FUNCTION_WORDS, folded
+from memkit.text.languages import FUNCTION_WORDS, folded
 
 COLUMNS = ("user_id", "format", "layout", "kind", "scope", "title", "heading_path", "path", "line_start", "description")
 """The columns of ``memories`` that tell an owner."""

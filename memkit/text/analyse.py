@@ -52,7 +52,7 @@ from memkit.base.duck import connect, cursor_of, interruptible, literal, one_val
 from memkit.base.parallel import bar
 from memkit.base.params import check_choice
 from memkit.schemas import Ints
-from memkit.text.letters import CYRILLIC, CYRILLIC_LETTERS, LATIN
+from memkit.text.languages import CYRILLIC, CYRILLIC_LETTERS, LATIN
 
 _LOG = logging.getLogger("memkit")
 

@@ -17,7 +17,7 @@ from memkit.base import hashes
 from memkit.schemas import Floats, Ints, Mask
 from memkit.text.analyse import ranges
 from memkit.text.contradictions import contradiction
-from memkit.text.letters import folded
+from memkit.text.languages import folded
 from memkit.text.one_word import Lexicon, Synonyms, Words
 from memkit.text.statements import Reader, Statement, pieces_of
 

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memkit.schemas import Ints, Mask
-from memkit.text.letters import FUNCTION_WORDS, SAME, WIDER, Thesaurus, folded
+from memkit.text.languages import FUNCTION_WORDS, SAME, WIDER, Thesaurus, folded
 from memkit.text.statements import UNITS, Reader
 
 APART: tuple[str, ...] = (

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from memkit.base.parallel import bar
-from memkit.text.letters import FUNCTION_WORDS
+from memkit.text.languages import FUNCTION_WORDS
 
 try:
     import re2

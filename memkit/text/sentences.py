@@ -19,7 +19,7 @@ from itertools import islice, pairwise
 
 from memkit.base.dates import MONTHS, WEEKDAYS
 from memkit.base.fences import fences, is_heading
-from memkit.text.letters import FUNCTION_WORDS, folded
+from memkit.text.languages import FUNCTION_WORDS, folded
 
 _WORDS = (
     "т д п е г гг в вв н др пр см ср стр рис табл руб коп тыс млн млрд кв ул им проф акад ок напр"

@@ -19,7 +19,7 @@ from memkit.base.dates import DATE_WORDS, MONTHS
 from memkit.base.parallel import bar
 from memkit.documents import NEGATIONS, NUMBER_WORDS
 from memkit.text.analyse import terms_by
-from memkit.text.letters import FUNCTION_WORDS, folded
+from memkit.text.languages import FUNCTION_WORDS, folded
 from memkit.text.sentences import sentences_of
 
 OPPOSITES: tuple[tuple[str, str], ...] = (

@@ -6,7 +6,7 @@ import pytest
 
 from memkit.base import parallel as progress
 from memkit.index.cache import VectorCache
-from memkit.index.encoders.lsa import HashEncoder
+from memkit.index.encoders.without_model import HashEncoder
 
 
 @pytest.mark.quick

@@ -271,7 +271,7 @@ def compare_notes(n: int, threshold: float = 0.9) -> None:
     from sklearn.feature_extraction.text import CountVectorizer
     from sklearn.preprocessing import normalize
 
-    from memkit.index.encoders.lsa import HashEncoder
+    from memkit.index.encoders.without_model import HashEncoder
 
     texts = generate.notes(n)
     table = pa.table({"memory_id": [f"{i:07}" for i in range(n)], "text": texts})

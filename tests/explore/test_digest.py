@@ -195,8 +195,8 @@ def test_contradictions_of_a_large_folder_are_those_of_its_newest(monkeypatch: p
     texts = ["Backups are kept for 14 nights on cedar.", "Чай без сахара.", "Backups are kept for 30 nights on cedar."]
     corpus = mk.from_table({"text": texts, "created_at": ["2026-01-05", "2026-01-06", "2026-02-26"]})
     for most, n_chars, n_found in ((2, 10**6, 0), (3, 10**6, 1), (3, 55, 0), (3, 56, 1)):
-        monkeypatch.setattr("memkit.explore.digest.unsettled.MOST", most)
-        monkeypatch.setattr("memkit.explore.digest.unsettled.MOST_CHARS", n_chars)
+        monkeypatch.setattr("memkit.explore.digest.decisions.MOST", most)
+        monkeypatch.setattr("memkit.explore.digest.decisions.MOST_CHARS", n_chars)
         found = mk.digest(corpus, since="7d", until=LATER)
         assert found.tables["contradictions"].num_rows == n_found == 1 - ("among the 2 newest" in str(found.notes))
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from memkit.errors import MemkitError, NotFittedError, ParameterError
 from memkit.index.encode import ENCODERS, as_encoder
 from memkit.index.encoders.base import TextEncoder, as_texts, clean, unit_rows
-from memkit.index.encoders.lsa import LsaEncoder
+from memkit.index.encoders.without_model import LsaEncoder
 
 RU_EN = ["пул соединений настроен", "the connection pool", "кот спит на окне", "a cat sleeps", "E4021 snake_case"]
 

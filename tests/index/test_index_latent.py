@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from memkit.index.encoders import lsa as module
-from memkit.index.encoders.lsa import latent_vectors
+from memkit.index.encoders.without_model import latent_vectors
 from memkit.text.analyse import terms_by
 
 WORDS = ("чай", "мёд", "пул", "соединение", "сервер", "backup", "night", "tea", "hotel", "river")

@@ -12,7 +12,7 @@ import pytest
 
 import memkit as mk
 from memkit.errors import ParameterError
-from memkit.policy.limits import Expiry, IndexCheck
+from memkit.policy.limits import Expiry
 from memkit.presets import index_policy
 
 
@@ -86,7 +86,7 @@ ENTRIES = pa.table(
     [(False, False, []), (True, False, ["Out"]), (False, True, ["Gone"]), (True, True, ["Gone", "Out"])],
 )
 def test_cleaning_lists_the_wished_entries_and_never_a_pinned_one(invalid, missing, removed) -> None:
-    judged = IndexCheck(auto_clean_invalid=invalid, auto_clean_missing=missing).transform(ENTRIES)
+    judged = mk.IndexCheck(auto_clean_invalid=invalid, auto_clean_missing=missing).transform(ENTRIES)
     assert judged.filter(judged["would_remove"])["title"].to_pylist() == removed
     assert judged["keep"].to_pylist() == [True, False, False, False, False]
     assert judged["reason"].to_pylist() == [None, "missing", "invalid", "missing", "invalid"]
@@ -94,7 +94,7 @@ def test_cleaning_lists_the_wished_entries_and_never_a_pinned_one(invalid, missi
 
 
 def test_nothing_is_removed_by_the_documents_defaults() -> None:
-    assert IndexCheck(**index_policy["index_check"]).get_params() == IndexCheck().get_params()  # type: ignore[arg-type]  # a preset is plain data
+    assert mk.IndexCheck(**index_policy["index_check"]).get_params() == mk.IndexCheck().get_params()  # type: ignore[arg-type]  # a preset is plain data
 
 
 def judged_by(corpus: mk.Corpus, as_of: str) -> dict[str, set[str]]:

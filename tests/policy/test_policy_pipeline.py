@@ -16,7 +16,8 @@ from sklearn.base import clone
 from memkit.errors import NotFittedError, ParameterError, StaleIndexError
 from memkit.policy.admission import Admission, Classifier
 from memkit.policy.dedup.deduplicator import Deduplicator
-from memkit.policy.limits import Decay, Expiry, Quota, SplitPlan
+from memkit.policy.index_standard import SplitPlan
+from memkit.policy.limits import Decay, Expiry, Quota
 from memkit.policy.pipeline import Pipeline, forecast, replay
 from memkit.schemas import TIMESTAMP, kinds_where
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memkit.policy.limits import SplitPlan
+from memkit.policy.index_standard import SplitPlan
 from memkit.policy.pipeline import Pipeline
 
 _LINES = st.sampled_from(["# Заголовок", "text of a line", "", "```", "## Two", "ещё строка", "   ", "\u2028", "\r"])

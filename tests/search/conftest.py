@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from memkit.index.arm import Abilities, means_in_turns
-from memkit.index.encoders.lsa import HashEncoder
+from memkit.index.encoders.without_model import HashEncoder
 from memkit.schemas import MEMORIES
 from memkit.search.fitted import index as search_index
 from memkit.search.retriever import Retriever

@@ -14,7 +14,7 @@ from memkit.index.lexical import BM25, Grams
 from memkit.search.retriever import Retriever
 from memkit.search.steps.fuse import calibrate
 from memkit.search.steps.recall import arm_weights
-from memkit.text.letters import FUNCTION_WORDS
+from memkit.text.languages import FUNCTION_WORDS
 
 DAY = "2026-03-01"
 ROWS = ["Пул соединений держит десять", "The deploy runs on Friday", "Кот спит на подоконнике", "карта 2GIS"]

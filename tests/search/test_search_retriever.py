@@ -15,7 +15,7 @@ from sklearn.base import clone
 
 import memkit
 from memkit.errors import MemkitError, MissingExtraError, NotFittedError, ParameterError, QueryError
-from memkit.index.encoders.lsa import HashEncoder
+from memkit.index.encoders.without_model import HashEncoder
 from memkit.search.fitted.chunks import Index
 from memkit.search.retriever import Retriever
 from memkit.search.show import HITS

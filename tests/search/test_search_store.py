@@ -15,7 +15,7 @@ import pytest
 import memkit as mk
 from memkit.errors import DamagedIndexError, FormatError, MemkitError, NotFittedError, ParameterError, StaleIndexError
 from memkit.index.cache import shared_cache
-from memkit.index.encoders.lsa import HashEncoder
+from memkit.index.encoders.without_model import HashEncoder
 from memkit.search.fitted import index
 from memkit.search.fitted.store import MANIFEST, saved_arm
 from memkit.search.retriever import Retriever

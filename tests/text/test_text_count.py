@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from memkit.errors import ParameterError
-from memkit.policy.limits import SplitPlan
+from memkit.policy.index_standard import SplitPlan
 from memkit.text.chunk import Chunker, checked_counter, count_tokens
 
 TABLE = pa.table({"memory_id": ["a"], "path": ["a.md"], "text": ["один два\nтри четыре\n"]})

@@ -14,10 +14,9 @@ import pyarrow.compute as pc
 
 from memkit import Corpus
 from memkit.errors import count_of
-from memkit.explore.digest.decisions import decisions
+from memkit.explore.digest.decisions import boxes, contradictions, decisions
 from memkit.explore.digest.names import LEAST_MENTIONS, new_names
 from memkit.explore.digest.span import BASES, Span, differing, expired_in, never_listed, new_sentences, span_of
-from memkit.explore.digest.unsettled import boxes, contradictions
 from memkit.extend import Moment
 from memkit.extend.reading import Row
 from memkit.extend.showing import (

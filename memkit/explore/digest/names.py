@@ -21,7 +21,7 @@ from memkit.base.dates import MONTHS, WEEKDAYS
 from memkit.extend import analyse
 from memkit.extend.showing import rows_of
 from memkit.schemas import tuples_of
-from memkit.text.letters import FUNCTION_WORDS, folded
+from memkit.text.languages import FUNCTION_WORDS, folded
 
 LEAST_MENTIONS = 2
 _LEAST_LETTERS = 3

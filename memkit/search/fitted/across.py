@@ -26,7 +26,7 @@ from memkit.index.lexical import plain_letters
 from memkit.schemas import Floats, Ints, Mask
 from memkit.search.state import group_starts
 from memkit.text.analyse import terms_by
-from memkit.text.letters import CYRILLIC_LETTERS, FUNCTION_WORDS
+from memkit.text.languages import CYRILLIC_LETTERS, FUNCTION_WORDS
 
 if TYPE_CHECKING:
     from memkit.search.fitted.index import MemoryIndex

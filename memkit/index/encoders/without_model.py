@@ -25,7 +25,7 @@ from memkit.index.encoders.base import TextEncoder, Texts, Vectors, as_texts
 from memkit.index.postings import Postings
 from memkit.schemas import Floats, Ints
 from memkit.text.analyse import Texts as CountedTexts
-from memkit.text.letters import CYRILLIC_LETTERS
+from memkit.text.languages import CYRILLIC_LETTERS
 
 _WORD = re.compile(r"\w+")
 _CYRILLIC = re.compile(f"[{CYRILLIC_LETTERS}]")
