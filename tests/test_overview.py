@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html.parser
 import json
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -191,16 +192,14 @@ def test_the_page_stands_alone_and_nothing_in_it_acts_or_tells_a_secret(overview
     page = overview.report(tmp_path / "page.html", title=ATTACK).read_text("utf-8")
     assert not Tags(page).tags & {"script", "img", "link", "iframe", "a", "object"}
     assert "http" not in page.replace("http-equiv", "").replace("https://a.b/c", "")
-    for text in (page, overview._repr_html_(), repr(overview)):
+    carried = pickle.loads(pickle.dumps(overview))  # noqa: S301  # as to another process
+    for text in (page, overview._repr_html_(), repr(overview), repr(carried)):
         assert KEY not in text
         assert "<script" not in text
 
 
-def test_the_text_form_is_short(overview: Overview) -> None:
+def test_an_overview_is_short_a_table_to_others_and_says_its_day(overview: Overview) -> None:
     assert len(repr(overview).splitlines()) <= 40
-
-
-def test_an_overview_is_a_table_to_others_and_says_its_day(overview: Overview) -> None:
     assert pa.table(overview).num_rows == len(overview.to_pandas())
     assert overview.table.schema.metadata[b"as_of"].startswith(b"2026-03-01")
 
