@@ -153,19 +153,21 @@ _OF_COURSE = r"duration|started|ended|messages|tokens|длительность|�
 _MARK = r"[ \t]*(?:>[ \t]*)*"
 _BESIDE = (
     rf"{_MARK}(?:(?:[-*>][ \t]+\*{{0,2}}|\*\*)\pL[^\n:*]{{0,40}}(?:\*{{0,2}}:|:\*{{0,2}})|(?:agent|model|user|mode|date"
-    r"|time|start|end|from|to|cc|subject|reply-to|device|client|app|language|агент|модель|пользователь|режим|дата|время"
-    rf"|конец|от|кому|копия|тема|устройство|клиент|приложение|язык|{_OF_COURSE})(?:[ _-]\pL+)?:)[ \t]*[^\n]*"
+    r"|time|start|end|from|to|cc|subject|reply-to|device|client|guild|app|language|агент|модель|пользователь|режим|дата"
+    rf"|время|конец|от|кому|копия|тема|устройство|клиент|приложение|язык|{_OF_COURSE})(?:[ _-]\pL+)?:)[ \t]*[^\n]*"
 )
 """What in one block with a header is one: an item or a bold name that gives a value, or a name of those."""
 _HELD = (
-    r"(?:session|thread|topic|chat|message|conversation|(?:сесси|тред|чат|сообщени|диалог|бесед)\pL{0,2})"
-    r"(?:[ _-]?(?:id|key|file|name|number))?"
+    r"(?:session|thread|topic|chat|message|conversation|source|channel|platform|sender"
+    r"|(?:сесси|тред|чат|сообщени|диалог|бесед)\pL{0,2})"
+    r"(?:[ _-]?(?:id|key|file|name|number|type|start(?:ed)?|ended|time))?"
 )
 _HEADER = (
-    rf"(?im)(?:^{_BESIDE}\n)*^{_MARK}(?:[-*][ \t]+)?(?:\*{{0,2}}(?:source|channel|platform|{_HELD}|sender(?:[ _-]id)?"
+    rf"(?im)(?:^{_BESIDE}\n)*^{_MARK}(?:[-*][ \t]+)?(?:\*{{0,2}}(?:{_HELD}"
     rf"|recipient|participants?|timestamp|источник|канал|платформа|(?:номер|время|начало|ключ|ид|id)[ _-]{_HELD}"
     r"|отправитель|получатель|собеседники?|участники?)(?:\*{0,2}:|:\*{0,2})[ \t]*[^\n]{0,200}"
     r"|(?:session|thread|chat|message|conversation)[ _-](?:id|key|number)[ \t]+(?:is|=)[ \t]+[^\n]{0,80}"
+    r"|\[[^\n:\]]{1,40}:[^\n|;\]]{0,80}(?:[|;][^\n:|;\]]{1,40}:[^\n|;\]]{0,80})+\]"
     rf"|(?:from|to|от|кому):[^\n@]{{0,80}}@[^\n]{{0,80}}"
     rf"|(?:{_OF_COURSE}):[^\n]{{0,80}}\n{_MARK}(?:{_OF_COURSE}):[^\n]{{0,80}})$(?:\n{_BESIDE}$)*"
 )

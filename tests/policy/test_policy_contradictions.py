@@ -152,6 +152,8 @@ def test_headers_of_chats_and_mails_state_nothing_however_they_are_written(subte
         "Duration: {0} min\nMessages: 1{0}",
         "Начата: 09:1{0}\nЗакончена: 09:4{0}",
         "Источник: {1}\nУстройство: ноутбук {0}\nЯзык: {1}",
+        "Channel ID: {0}81\nGuild: {1}",
+        "[message from: {1} | id: {0}]",
     ):
         texts = [f"{header.format(n, chat)}\n\n{said.format(n)}" for n, chat in ((1, "telegram"), (4, "webchat"))]
         with subtests.test(header):
