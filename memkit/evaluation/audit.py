@@ -42,8 +42,8 @@ _WORDS = {
     "hubs": ("crowd the hits of other queries", "Crowding the hits of other queries"),
     "unsearchable": ("cannot be found by any query", "Impossible to find by any query"),
     "shadowed": (
-        "are shadowed by a near-duplicate or a newer version",
-        "Shadowed by a near-duplicate or a newer version",
+        "are shadowed by a duplicate or a newer version",
+        "Shadowed by a duplicate or a newer version",
     ),
     "contradictions": ("contradict older ones", "Contradicting an older one"),
     "horizon": ("are found now and will drop out", "Found now, but dropping out later"),

@@ -69,7 +69,7 @@ def test_an_audit_that_needs_no_question_asks_none(monkeypatch: pytest.MonkeyPat
     search = fitted({"memory_id": ["a", "b", "c"], "text": ["чай", "чай", "—"]})
     monkeypatch.setattr(findability, "Pools", lambda *args: pytest.fail("asked"))
     assert (
-        str(mk.audit(search, only="shadowed")) == "1 of 3 memories are shadowed by a near-duplicate or a newer version"
+        str(mk.audit(search, only="shadowed")) == "1 of 3 memories are shadowed by a duplicate or a newer version"
     )
     assert str(mk.audit(search, only="unsearchable")) == "1 of 3 memories cannot be found by any query"
 
