@@ -312,7 +312,7 @@ class Sections:
         elif isinstance(written, str) and SEVERAL_ZONES & {*written.casefold().split()}:
             got, advice = f"{got}, in a zone of several meanings", "Write it as an offset, +08:00."
         elif plain(key) in LENGTHS:
-            advice = "It is a number and a unit, such as 14d, and counts from the day when the memory was made or changed: write that too."
+            advice = "Write a unit, as in 14d. It counts from the day when the memory was made or changed: write that."
         where: dict[str, Any] = {"line": line, "field": key, "memory_id": self.first or None, "advice": advice}
         self.rows.problem(rule.code, self.source.path, usual.expected, got, quote=False, **where)
 

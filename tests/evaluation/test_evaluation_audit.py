@@ -68,9 +68,7 @@ def test_every_audit_can_be_asked_for_alone_and_is_a_table_of_sql_and_a_row(
 def test_an_audit_that_needs_no_question_asks_none(monkeypatch: pytest.MonkeyPatch) -> None:
     search = fitted({"memory_id": ["a", "b", "c"], "text": ["чай", "чай", "—"]})
     monkeypatch.setattr(findability, "Pools", lambda *args: pytest.fail("asked"))
-    assert (
-        str(mk.audit(search, only="shadowed")) == "1 of 3 memories are shadowed by a duplicate or a newer version"
-    )
+    assert str(mk.audit(search, only="shadowed")) == "1 of 3 memories are shadowed by a duplicate or a newer version"
     assert str(mk.audit(search, only="unsearchable")) == "1 of 3 memories cannot be found by any query"
 
 

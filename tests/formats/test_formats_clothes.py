@@ -206,7 +206,7 @@ def test_fields_of_russian_names_and_of_other_programs_are_read(tmp_path: Path) 
     days = {path: str(row["updated_at"])[:10] for path, row in rows.items() if row["updated_at"]}
     assert sorted(days.values()) == ["2026-03-05", "2026-07-01", "2026-07-04", "2026-07-04"]
     said = {row["path"]: row["message"].partition(". Got ")[2] for row in corpus.problems.to_pylist()}
-    assert "counts from the day when the memory was made" in said["wiki/c.md"]
+    assert "Write a unit, as in 14d. It counts from the day when the memory was made" in said["wiki/c.md"]
     assert said["utf16.md"] == "utf-16-le, read as such. Save it as UTF-8 to change it."
 
 
