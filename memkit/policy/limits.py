@@ -223,9 +223,10 @@ class Decay(Annotator):
     )
 
     def remarks(self, table: pa.Table) -> list[str]:
-        """As of other policies; also where other memories decay than in a search."""
+        """As of other policies; also, with its defaults, where nothing decays, and where others do than in a search."""
         other = "" if self.decay == "none" else kinds_note(table, self.decay_kinds)
-        return [*super().remarks(table), *filter(None, [other])]
+        told = [*super().remarks(table), *(f"{text}." for text in self.idle(table, ["decay"]).values()), other]
+        return [remark for remark in dict.fromkeys(told) if remark]
 
     def refactored(self, judged: pa.Table) -> pa.Table:
         """A table that another form, time or floor judged, with the factors of these; notes stay, as for `decay_kinds`.

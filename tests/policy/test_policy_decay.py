@@ -103,6 +103,23 @@ def test_future_and_missing_dates_are_neutral_and_reported() -> None:
     assert judged["keep"].to_pylist() == [True] * 4
 
 
+@pytest.mark.parametrize(
+    ("parameters", "rows", "told"),
+    [
+        ({}, {"kind": ["archive"]}, "decay acts on 0 of 1 memory; none has a date; "),
+        ({}, {"kind": ["profile"], "created_at": [AS_OF]}, "decay acts on 0 of 1 memory; those that have a date are "),
+        ({}, {"kind": ["archive"], "created_at": [AS_OF]}, ""),
+        ({"decay": "none"}, {"kind": ["archive"]}, ""),
+    ],
+)
+def test_by_default_too_it_says_that_nothing_decays(
+    parameters: dict[str, object], rows: dict[str, list[object]], told: str
+) -> None:
+    note = (Decay(**parameters).transform(rows, as_of=AS_OF).schema.metadata or {}).get(b"note", b"").decode()
+    assert note.startswith(told)
+    assert bool(note) == bool(told)
+
+
 def test_time_zones_name_the_same_age() -> None:
     table = pa.table({"created_at": ["2026-03-01T03:00:00+03:00", "2026-03-01", "2026-02-28T19:00:00-05:00"]})
     for as_of in ("2026-03-02", "2026-03-02T05:00:00+05:00", datetime(2026, 3, 2)):
