@@ -29,7 +29,7 @@ from memkit.base.params import (
     param,
     revision_of,
 )
-from memkit.display.draw import Displayed
+from memkit.display.draw import Tabular
 from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.display.views import IN_WORDS, names_in
 from memkit.documents import cite
@@ -90,7 +90,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, repr=False)
-class Context(Displayed):
+class Context(Tabular):
     """The memory blocks of a prompt.
 
     Attributes

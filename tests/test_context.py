@@ -46,6 +46,8 @@ def test_the_prompt_is_the_documents_blocks_joined_by_a_blank_line() -> None:
     )
     assert built.table.column_names == ["memory_id", "block", "rank", "chars", "keep", "reason"]
     assert built.table.schema.metadata[b"as_of"] == b"2026-03-01T00:00:00+00:00"
+    assert pa.table(built).equals(built.table)  # as any result of one table, for every data frame library
+    assert built.to_pandas()["memory_id"].tolist() == built.table["memory_id"].to_pylist()
 
 
 @pytest.mark.quick
