@@ -278,8 +278,6 @@ def kinds_note(table: Any, kinds: Sequence[str] = DECAY_KINDS["policy"]) -> str:
     "By the policy 1 of 1 memory decay, in a search 0: its decay_kinds are 'profile', 'working', 'archive'."
     """
     of_search = DECAY_KINDS["search"]
-    if set(kinds) == set(of_search):
-        return ""
     here, there = _reaches(table, "e_folding", kinds, of_search)
     if here.count == there.count:
         return ""
