@@ -192,11 +192,12 @@ class Owners:
         for code in self.labels:
             some = rows[code[rows] != NOBODY]
             edges.append(np.stack([some, _firsts(numbered(whole[some], code[some]), some)], axis=1))
-        scopes = [title.partition("\n")[2] for title in self.titles]
-        told = [bool(words := applied(scopes[row])) and self._says(self.places[row], words) for row in rows.tolist()]
+        # A long text may be that of many rows, its equal chunks.
+        scopes, says = [title.partition("\n")[2] for title in self.titles], cache(self._says)
+        told = [bool(words := applied(scopes[row])) and says(self.places[row], words) for row in rows.tolist()]
         # A text that names the subject of one of its rows says the same in all of a scope, and of scopes that it names.
         for of_one, some in ((numbered(whole, _coded(scopes)), rows), (whole, rows[np.array(told, bool)])):
-            named = [row for row in some.tolist() if self.titles[row] and self.names(row, row)]
+            named = [row for row in some.tolist() if self.titles[row] and self.names(row, row, says)]
             spoken = some[np.isin(of_one[some], of_one[np.array(named, np.int64)])]
             edges.append(np.stack([spoken, _firsts(of_one[spoken], spoken)], axis=1))
         return _joined(len(group), np.concatenate(edges))

@@ -47,7 +47,7 @@ def test_a_rule_of_ones_own_is_tried_on_every_declared_field(format: str, field:
 @pytest.mark.parametrize(
     ("record", "kind", "absent"),
     [
-        ({"category": "c", "content": "x", "confidence": 0.5, "relations": []}, "wisdom_fact", "fact_id"),
+        ({"content": "x", "confidence": 0.5, "owner": "anna", "created_at": "2026-01-02"}, "wisdom_fact", "fact_id"),
         ({"id": "p", "triggers": [], "variables": {}, "tier": "core", "usage_stats": {}}, "pathway", "template"),
     ],
 )
@@ -55,7 +55,8 @@ def test_a_record_without_its_id_or_template_is_still_one(
     tmp_path: Path, record: dict[str, object], kind: str, absent: str
 ) -> None:
     corpus = mk.read(write_files(tmp_path, {"r.json": json.dumps({"format_version": "1.0.0", **record})}))
-    assert corpus.memories["kind"].to_pylist() == [kind]
+    assert corpus.memories.select(["kind", "user_id"]).to_pylist() == [{"kind": kind, "user_id": record.get("owner")}]
+    assert str(corpus.memories["updated_at"][0])[:10] == record.get("created_at", "None")
     assert ("missing_field", absent) in rules_of(corpus)
 
 
@@ -186,15 +187,13 @@ def tree(folder: Path, entry: dict[str, object], **root: object) -> mk.Corpus:
     ("name", "value"),
     [
         *(("version", value) for value in (1, 1.0, "", " ")),
-        *(
-            ("title", 5),
-            ("tags", [1]),
-            ("tags", ["a", 2.5]),
-            ("summary", 3),
-            ("access_count", "3"),
-            ("edit_count", "1"),
-            ("pinned", "yes"),
-        ),
+        ("title", 5),
+        ("tags", [1]),
+        ("tags", ["a", 2.5]),
+        ("summary", 3),
+        ("access_count", "3"),
+        ("edit_count", "1"),
+        ("pinned", "yes"),
     ],
 )
 def test_an_entry_whose_field_has_another_type_says_so_once_and_is_read(

@@ -17,8 +17,9 @@ import pyarrow.compute as pc
 
 from memkit.errors import ParameterError
 from memkit.formats.fields import FILLED, NUMBER, OBJECT, OBJECTS, TIME, WHOLE, WORDS, Field, Fields, Type, words_test
+from memkit.formats.records.unknown import dates_in
 from memkit.formats.rows import Row, Rows, Rule, Tables, extra_of, is_not_negative, is_ratio, json_text
-from memkit.formats.spelling import integer_of, measures_in, plain, text_of, unread_measures
+from memkit.formats.spelling import OWNERS, first_of, integer_of, measures_in, plain, text_of, unread_measures
 from memkit.formats.syntax.nodes import Node
 
 CURRENT = "1.0.0"
@@ -169,11 +170,6 @@ def major_of(version: str) -> int | None:
     return int(match.group(1).lstrip("0")[:9] or "0") if match else None  # more digits would still be no known one
 
 
-def is_version(version: str) -> bool:
-    """Whether `version` is MAJOR.MINOR.PATCH."""
-    return _VERSION.fullmatch(version) is not None
-
-
 def adapt(kind: str, version: str, record: Node) -> tuple[Node, list[Adapter]]:
     """`record` led on from `version` as far as adapters go, and the steps taken."""
     steps: list[Adapter] = []
@@ -187,7 +183,7 @@ _TIER_IMPORTANCE = {"core": "high", "adaptive": "normal", "experimental": "low"}
 _PLACEHOLDER = re.compile(r"\{([^\W\d]\w{0,99})\}")
 _RATIO = "a number in 0..1"
 
-_OF_VERSION = ("bad_value", "MAJOR.MINOR.PATCH", lambda value: is_version(str(value)))
+_OF_VERSION = ("bad_value", "MAJOR.MINOR.PATCH", lambda value: _VERSION.fullmatch(str(value)) is not None)
 
 
 def _record(*fields: Field) -> Fields:
@@ -369,8 +365,11 @@ def _memory_item(record: Record) -> None:
 
 
 def _wisdom_fact(record: Record) -> None:
-    row = record.columns
+    row, said = record.columns, [{plain(key): value for key, value in record.value.items()}]
     record.memory |= {
+        # A fact has neither a user nor dates; stores that keep such records write them beside its fields.
+        "user_id": first_of(said, OWNERS, text_of),
+        **dates_in(said),
         "scope": row["category"],
         "title": row["fact_id"] or "",
         "text": row["content"] or "",

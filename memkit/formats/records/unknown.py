@@ -443,7 +443,7 @@ def unread(item: Node) -> Iterator[tuple[str, object, str, str]]:
     >>> [(field, value, code) for field, value, code, _ in fields]
     [('created', 'вчера', 'bad_date'), ('importance', 7, 'bad_value')]
     """
-    begin = _begin(_places(item))
+    begin = dates_in(_places(item))["updated_at"]
     for fields in (item, *(item.get(name) for name in _OF_ITEM)):
         for key, value in fields.items() if isinstance(fields, dict) else ():
             name = plain(key)
@@ -451,12 +451,8 @@ def unread(item: Node) -> Iterator[tuple[str, object, str, str]]:
                 name in EXPIRES and end_by(name, value, begin) is None
             )
             if is_unread and states_date(value):
-                yield (
-                    key,
-                    value,
-                    "bad_value" if names_somebody(value) else TIME.code,
-                    END if name in EXPIRES else TIME.expected,
-                )
+                code = "bad_value" if names_somebody(value) else TIME.code
+                yield key, value, code, END if name in EXPIRES else TIME.expected
         for key, value, rule in unread_measures(fields) if isinstance(fields, dict) else ():
             yield key, value, rule.code, rule.expected
 
@@ -484,13 +480,12 @@ def add_row(
         names_of = {**_COLUMNS, "source_id": (*IDS, "key")}
         rest = without(item, prose.place)
     values = {name: first_of(places, names, text_of) for name, names in names_of.items()}
-    measures, status = measures_in(places), status_in(places)
-    created, updated = first_of(places, _CREATED, _moment), first_of(places, UPDATED, _moment)
-    expires = end_in(places, _begin(places))
+    measures, status, dates = measures_in(places), status_in(places), dates_in(places)
+    expires = end_in(places, dates["updated_at"])
     tags = first_of(places, TAGS, lambda value: loose_words(value) or None) or []
     columns: list[tuple[tuple[str, ...], Callable[[object], Any], Any]]
     columns = [(names, text_of, values[name]) for name, names in names_of.items()]
-    columns += [(_CREATED, _moment, created), (UPDATED, _moment, updated), (TAGS, _tags, tags)]
+    columns += [(_CREATED, _moment, dates["created_at"]), (UPDATED, _moment, dates["updated_at"]), (TAGS, _tags, tags)]
     columns += [(tuple(ENDS), end_of, expires), (STATUS, status_of, status)]
     known = [
         key
@@ -507,10 +502,8 @@ def add_row(
         source.path,
         values["source_id"] or ordinal,
         text,
-        **values | measures | {"title": values["title"] or ""},
+        **values | measures | dates | {"title": values["title"] or ""},
         tags=tags,
-        created_at=created,
-        updated_at=updated or created,
         expires_at=expires,
         status=status,
         line_start=lines[0],
@@ -525,9 +518,10 @@ def _places(item: Node) -> list[dict[str, Any]]:
     return [_plain(item), *(_plain(fields) for fields in inner if isinstance(fields, dict))]
 
 
-def _begin(places: list[dict[str, Any]]) -> datetime | None:
-    """From when on a length of its life counts."""
-    return first_of(places, UPDATED, _moment) or first_of(places, _CREATED, _moment)
+def dates_in(places: list[dict[str, Any]]) -> dict[str, datetime | None]:
+    """When an object was created, and updated: from then on a length of its life counts; `places` as for `first_of`."""
+    created = first_of(places, _CREATED, _moment)
+    return {"created_at": created, "updated_at": first_of(places, UPDATED, _moment) or created}
 
 
 def _moment(value: object) -> datetime | None:
