@@ -11,7 +11,7 @@ from hashlib import blake2b, file_digest
 from io import BufferedReader, BytesIO
 from pathlib import Path
 
-from xxhash import xxh3_64_intdigest, xxh3_128_digest
+from xxhash import xxh3_64_intdigest, xxh3_128, xxh3_128_digest
 
 BYTES = 16
 
@@ -30,18 +30,21 @@ def digest(data: str | bytes, size: int = BYTES) -> str:
     return key(data, size).hex()
 
 
-def digest_of_file(file: BufferedReader | BytesIO) -> str:
-    """`digest` of all bytes of an open file; its position is at the start afterwards."""
+def digest_of_file(file: BufferedReader | BytesIO, quick: bool = False) -> str:
+    """`digest` of all bytes of an open file; its position is at the start afterwards.
+
+    A `quick` one is by XXH3, a tenth of the time: for a large file whose hash lies beside it, where both can be forged.
+    """
     file.seek(0)
-    result = file_digest(file, lambda: blake2b(digest_size=BYTES)).hexdigest()
+    result = file_digest(file, xxh3_128 if quick else lambda: blake2b(digest_size=BYTES)).hexdigest()
     file.seek(0)
     return result
 
 
-def digest_of_path(path: Path) -> str:
-    """`digest` of all bytes of the file at `path`."""
+def digest_of_path(path: Path, quick: bool = False) -> str:
+    """As `digest_of_file` for the file at `path`."""
     with path.open("rb") as file:
-        return digest_of_file(file)
+        return digest_of_file(file, quick)
 
 
 def digest_of_rows(rows: Iterable[str]) -> str:

@@ -128,7 +128,7 @@ class _Lexical(Estimator, Abilities):
         return postings.best(weighted, n, allowed)
 
     def save(self, folder: Path) -> None:
-        """Write ``{arm}_terms.parquet`` and ``{arm}_postings.parquet``."""
+        """Write ``{arm}_terms.parquet``, ``{arm}_rows.npy`` and ``{arm}_counts.npy``."""
         save_postings(_fitted(self), folder, self._name, self.get_params(deep=False))
 
     @classmethod

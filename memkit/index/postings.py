@@ -5,7 +5,8 @@ SciPy adds up the scores, over 8 bytes per posting, because one SQL statement co
 100,000 chunks: 16 ms against 0.2 ms).
 
 After an edit `updated` merges the postings of new rows with those of rows that stay, which costs a copy of the arrays.
-`save_postings` writes two Parquet files; what `load_postings` reads may come from anybody, and is checked.
+`save_postings` writes the terms as Parquet and their lists as they lie in memory, so that these are read at once; what
+`load_postings` reads may come from anybody, and is checked.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ from memkit.base.checked import json_object
 from memkit.base.parallel import results, workers
 from memkit.base.params import check_value
 from memkit.errors import DamagedIndexError, ParameterError
-from memkit.tables.untrusted import check_unique, numbers, open_member, parquet, read_parquet
+from memkit.index.store import load_array, save_array
+from memkit.tables.untrusted import open_member, parquet, read_parquet
 from memkit.text.analyse import Respelling, Texts, counted, ranges, small, strings
 
 Query = tuple[np.ndarray, np.ndarray]
@@ -410,26 +412,19 @@ def _spliced(
 _TERMS = pa.schema([pa.field("term", pa.string(), nullable=False), pa.field("rows", pa.int64(), nullable=False)])
 _MOST = 1 << 24
 """Most occurrences of a term in a text: those of a file that memkit did not write might fill the memory."""
-_POSTINGS = pa.schema([pa.field("row", pa.int32(), nullable=False), pa.field("count", pa.uint32(), nullable=False)])
+_COUNTS = (np.uint8, np.uint16, np.uint32)
 
 
 def save_postings(postings: Postings, folder: Path, name: str, settings: dict[str, Any]) -> None:
-    """Write ``{name}_terms.parquet``, with `settings` in its metadata, and ``{name}_postings.parquet``."""
+    """Write ``{name}_terms.parquet``, its metadata `settings`, and ``{name}_rows.npy`` and ``{name}_counts.npy``."""
     folder.mkdir(parents=True, exist_ok=True)
     terms = pa.table({"term": pa.array(list(postings.terms), pa.string()), "rows": postings.document_frequency})
     sizes = {"n_rows": postings.n_rows, "n_postings": len(postings.rows)}
     metadata = {"memkit": json.dumps({**settings, **sizes}, sort_keys=True)}
-    lists = pa.table({"row": postings.rows, "count": postings.counts.astype(np.uint32)})
-    _write(terms.replace_schema_metadata(metadata), folder / f"{name}_terms.parquet")
-    # Rows ascend and counts are mostly 1: differences are as small as a compressed page, and take half the time.
-    packed = {"use_dictionary": False, "compression": "none", "write_statistics": False}
-    encoding = dict.fromkeys(lists.column_names, "DELTA_BINARY_PACKED")
-    _write(lists, folder / f"{name}_postings.parquet", **packed, column_encoding=encoding)
-
-
-def _write(table: pa.Table, path: Path, **options: Any) -> None:
-    with path.open("wb") as file:  # a name may be taken for an address
-        parquet().write_table(table, file, **options)
+    with (folder / f"{name}_terms.parquet").open("wb") as file:  # a name may be taken for an address
+        parquet().write_table(terms.replace_schema_metadata(metadata), file)
+    for part, values in (("rows", postings.rows), ("counts", postings.counts)):
+        save_array(folder / f"{name}_{part}.npy", values[:, np.newaxis])
 
 
 def load_postings(folder: Path, name: str) -> tuple[Postings, dict[str, Any]]:
@@ -438,45 +433,41 @@ def load_postings(folder: Path, name: str) -> tuple[Postings, dict[str, Any]]:
     Raises
     ------
     DamagedIndexError
-        Where a file is missing or odd, or the two do not belong together.
+        Where a file is missing or odd, or they do not belong together.
     """
     try:
         with open_member(folder, f"{name}_terms.parquet") as file:
             terms = read_parquet(file, folder / f"{name}_terms.parquet", _TERMS)
-        check_unique(terms, "term", folder)
         settings = json_object(terms.schema.metadata[b"memkit"])
         expected, n_rows = (_count(settings.pop(key)) for key in ("n_postings", "n_rows"))
-        rows, counts = _read_lists(folder, name, n_rows)
     except (KeyError, TypeError, ValueError) as error:
         raise DamagedIndexError(
-            f"{folder}: expected the index '{name}' in two Parquet files. {error!s:.300} Fit again."
+            f"{folder}: expected the terms of '{name}' in a Parquet file. {error!s:.300} Fit again."
         ) from error
+    rows = _values(folder, name, "rows", (np.int32,), 0, n_rows - 1)
+    counts = _values(folder, name, "counts", _COUNTS, 1, _MOST)
+    number = dict(zip(terms["term"].to_pylist(), range(terms.num_rows), strict=True))
     frequencies = terms["rows"].to_numpy()
-    is_possible = not len(frequencies) or 0 <= frequencies.min() <= frequencies.max() <= n_rows
-    if not is_possible or not expected == int(frequencies.sum()) == len(rows):
+    least, most = frequencies.min(initial=0), frequencies.max(initial=0)
+    is_possible = len(number) == len(frequencies) and 0 <= least <= most <= n_rows
+    if not is_possible or not expected == int(frequencies.sum()) == len(rows) == len(counts):
         raise DamagedIndexError(
             f"{folder}: expected {expected} postings of '{name}'. Got {len(rows)} of {frequencies.sum()}: "
             "the files do not belong together. Fit and save again."
         )
-    number = dict(zip(terms["term"].to_pylist(), range(terms.num_rows), strict=True))
     offsets = np.concatenate([[0], np.cumsum(frequencies)]).astype(np.int64)
     return Postings(number, offsets, rows, counts, n_rows), settings
 
 
-def _read_lists(folder: Path, name: str, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """The rows and counts of all postings of an index of so many rows."""
-    path, lists = folder / f"{name}_postings.parquet", ([np.empty(0, np.int32)], [np.empty(0, np.uint8)])
-    with open_member(folder, path.name) as file:
-        for row, count in numbers(file, path, _POSTINGS):
-            for what, values, least, most in (("rows", row, 0, n_rows - 1), ("counts", count, 1, _MOST)):
-                if len(values) and not least <= values.min() <= values.max() <= most:
-                    raise DamagedIndexError(
-                        f"{folder}: expected {what} from {least} to {most} in '{name}'. Got {values.min()} to"
-                        f" {values.max()}. Fit and save again."
-                    )
-            lists[0].append(row)
-            lists[1].append(small(count))
-    return np.concatenate(lists[0]), np.concatenate(lists[1])
+def _values(folder: Path, name: str, part: str, kinds: Sequence[type], least: int, most: int) -> np.ndarray:
+    """The rows or the counts of all postings, all between two bounds."""
+    values = load_array(folder / f"{name}_{part}.npy", *kinds, columns=1)[:, 0]
+    if len(values) and not least <= values.min() <= values.max() <= most:
+        raise DamagedIndexError(
+            f"{folder}: expected {part} from {least} to {most} in '{name}'. Got {values.min()} to {values.max()}."
+            " Fit and save again."
+        )
+    return values
 
 
 def _count(value: object) -> int:

@@ -6,6 +6,7 @@ known because its name no longer fits. A file may come from anybody: what it hol
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -67,8 +68,8 @@ def get(folder: Path, name: str, prefix: str = "") -> Path:
     return path
 
 
-def load_array(path: Path, kind: type, columns: int | None = None) -> NDArray[Any]:
-    """The two-dimensional array of finite numbers of one `kind` in an ``.npy`` file: no objects, no archive, no map.
+def load_array(path: Path, *kinds: type, columns: int | None = None) -> NDArray[Any]:
+    """The two-dimensional array of finite numbers of one of `kinds` in an ``.npy`` file: no objects, archive or map.
 
     Raises
     ------
@@ -79,15 +80,15 @@ def load_array(path: Path, kind: type, columns: int | None = None) -> NDArray[An
         version = np.lib.format.read_magic(file)
         read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
         shape, by_column, dtype = read_header(file)
-        if dtype != np.dtype(kind) or by_column or len(shape) != 2 or columns not in (None, shape[1]):
+        if dtype not in kinds or by_column or len(shape) != 2 or columns not in (None, shape[1]):
             raise ValueError(f"{dtype} of shape {shape}")
-        data = file.read()
-        if len(data) != prod(shape) * dtype.itemsize:
-            raise ValueError(f"{len(data)} bytes for {shape}")
-        array = np.frombuffer(data, dtype).reshape(shape)
-        if not np.isfinite(array).all():
+        size = os.fstat(file.fileno()).st_size - file.tell()
+        if size != prod(shape) * dtype.itemsize:
+            raise ValueError(f"{size} bytes for {shape}")
+        array = np.fromfile(file, dtype).reshape(shape)
+        if dtype.kind == "f" and not np.isfinite(array).all():
             raise ValueError("numbers that are not finite")
-        return array.copy()
+        return array
 
 
 def save_array(path: Path, array: NDArray[Any]) -> None:

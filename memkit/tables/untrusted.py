@@ -29,7 +29,6 @@ from threading import Lock
 from typing import Any
 
 import duckdb
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -114,12 +113,12 @@ def open_member(folder: Path, name: str) -> BufferedReader:
     return open(descriptor, "rb")  # noqa: PTH123 - a Path opens no descriptor
 
 
-def digests(folder: Path) -> dict[str, str]:
-    """The hashes of all files below `folder` by name, without hidden files such as locks."""
+def digests(folder: Path, quick: bool = False) -> dict[str, str]:
+    """The hashes of all files below `folder` by name, without hidden files such as locks; `quick` as for a file."""
     hashes = {}
     for path in sorted(folder.rglob("*")):
         if path.is_file() and not path.name.startswith("."):
-            hashes[path.relative_to(folder).as_posix()] = digest_of_path(path)
+            hashes[path.relative_to(folder).as_posix()] = digest_of_path(path, quick)
     return hashes
 
 
@@ -167,20 +166,6 @@ def read_parquet(file: BufferedReader, where: Path, schema: pa.Schema | None = N
     if len(set(table.column_names)) != table.num_columns:
         raise refused(where, "columns with different names", f"{table.column_names!r:.200}")
     return table if schema is None else declared(table, schema, where)
-
-
-def numbers(file: BufferedReader, where: Path, schema: pa.Schema) -> Iterator[list[np.ndarray]]:
-    """The columns of a Parquet file of numbers, some rows at a time, so that memory need not hold all of them twice.
-
-    Raises
-    ------
-    FormatError
-        As `read_parquet` does.
-    """
-    with _unpacking(where):
-        for batch in _batches(parquet().ParquetFile(file), file, where):
-            table = declared(pa.Table.from_batches(batch), schema, where)
-            yield [column.to_numpy() for column in table.columns]
 
 
 def declared(table: pa.Table, schema: pa.Schema, where: Path) -> pa.Table:

@@ -205,11 +205,6 @@ def test_vectors_of_another_size_than_a_query_are_noticed_before_faiss_reads_bey
         Dense.load(folder).candidates(["пул"], 1)
 
 
-def rewrite(path: Path, to: Callable[[pa.Table], pa.Table]) -> None:
-    table = pq.read_table(path)
-    pq.write_table(to(table), path)
-
-
 def with_settings(**values: Any) -> Callable[[pa.Table], pa.Table]:
     def to(table: pa.Table) -> pa.Table:
         settings = json.loads(table.schema.metadata[b"memkit"]) | values
@@ -222,48 +217,56 @@ def column(name: str, values: Any) -> Callable[[pa.Table], pa.Table]:
     return lambda table: table.set_column(table.schema.get_field_index(name), name, values(table))
 
 
-POSTINGS: dict[str, tuple[str, Callable[[pa.Table], pa.Table]]] = {
-    "no settings": ("terms", lambda table: table.replace_schema_metadata(None)),
-    "settings that are a list": ("terms", lambda table: table.replace_schema_metadata({"memkit": "[]"})),
-    "settings that are no JSON": ("terms", lambda table: table.replace_schema_metadata({"memkit": "[" * 99999})),
-    "an unknown setting": ("terms", with_settings(evil=1)),
-    "a setting out of bounds": ("terms", with_settings(b=2.0, k1=-1.0)),
-    "a setting of another kind": ("terms", with_settings(analyzer=["auto"])),
-    "rows that are a word": ("terms", with_settings(n_rows="3")),
-    "rows that are true": ("terms", with_settings(n_rows=True)),
-    "more rows than memory": ("terms", with_settings(n_rows=2**62)),
-    "fewer rows": ("terms", with_settings(n_rows=1)),
-    "negative rows": ("terms", with_settings(n_rows=-1)),
-    "other postings": ("terms", with_settings(n_postings=1)),
-    "terms that are numbers": ("terms", column("term", lambda t: [list(range(t.num_rows))])),
-    "a dictionary of terms": ("terms", column("term", lambda t: t["term"].dictionary_encode())),
-    "a term twice": ("terms", column("term", lambda t: [["a"] * t.num_rows])),
-    "no term": ("terms", column("term", lambda t: [[None, *t["term"].to_pylist()[1:]]])),
-    "counts below nothing": ("terms", column("rows", lambda t: [[-5, 5 + 2, *[1] * (t.num_rows - 2)]])),
-    "counts that overflow": (
-        "terms",
-        column("rows", lambda t: [[2**62, 2**62, 2**62, 2**62, *[1] * (t.num_rows - 4)]]),
-    ),
-    "a column twice": ("terms", lambda table: table.append_column("term", table["term"])),
-    "rows beyond the corpus": ("postings", column("row", lambda t: pa.array([2**31 - 1] * t.num_rows, pa.int32()))),
-    "rows below nothing": ("postings", column("row", lambda t: pa.array([-1] * t.num_rows, pa.int32()))),
-    "rows of another kind": ("postings", column("row", lambda t: pa.array([0] * t.num_rows, pa.int64()))),
-    "no row": ("postings", column("row", lambda t: pa.nulls(t.num_rows, pa.int32()))),
-    "counts of nothing": ("postings", column("count", lambda t: pa.array([0] * t.num_rows, pa.uint32()))),
-    "counts that would fill the memory": (
-        "postings",
-        column("count", lambda t: pa.array([2**32 - 1] * t.num_rows, pa.uint32())),
-    ),
-    "counts of another kind": ("postings", column("count", lambda t: pa.array([1.0] * t.num_rows, pa.float64()))),
-    "no columns": ("postings", lambda table: table.select([])),
+TERMS: dict[str, Callable[[pa.Table], pa.Table]] = {
+    "no settings": lambda table: table.replace_schema_metadata(None),
+    "settings that are a list": lambda table: table.replace_schema_metadata({"memkit": "[]"}),
+    "settings that are no JSON": lambda table: table.replace_schema_metadata({"memkit": "[" * 99999}),
+    "an unknown setting": with_settings(evil=1),
+    "a setting out of bounds": with_settings(b=2.0, k1=-1.0),
+    "a setting of another kind": with_settings(analyzer=["auto"]),
+    "rows that are a word": with_settings(n_rows="3"),
+    "rows that are true": with_settings(n_rows=True),
+    "more rows than memory": with_settings(n_rows=2**62),
+    "fewer rows": with_settings(n_rows=1),
+    "negative rows": with_settings(n_rows=-1),
+    "other postings": with_settings(n_postings=1),
+    "terms that are numbers": column("term", lambda t: [list(range(t.num_rows))]),
+    "a dictionary of terms": column("term", lambda t: t["term"].dictionary_encode()),
+    "a term twice": column("term", lambda t: [["a"] * t.num_rows]),
+    "no term": column("term", lambda t: [[None, *t["term"].to_pylist()[1:]]]),
+    "counts below nothing": column("rows", lambda t: [[-5, 5 + 2, *[1] * (t.num_rows - 2)]]),
+    "counts that overflow": column("rows", lambda t: [[2**62, 2**62, 2**62, 2**62, *[1] * (t.num_rows - 4)]]),
+    "a column twice": lambda table: table.append_column("term", table["term"]),
+}
+LISTS: dict[str, tuple[str, Callable[[np.ndarray], np.ndarray]]] = {
+    "rows beyond the corpus": ("rows", lambda rows: rows * 0 + (2**31 - 1)),
+    "rows below nothing": ("rows", lambda rows: -1 - rows),
+    "rows of another kind": ("rows", lambda rows: rows.astype(np.int64)),
+    "rows of another byte order": ("rows", lambda rows: rows.astype(">i4")),
+    "two columns": ("rows", lambda rows: np.hstack([rows, rows])),
+    "counts of nothing": ("counts", lambda counts: counts * 0),
+    "fewer counts": ("counts", lambda counts: counts[1:]),
+    "counts that would fill the memory": ("counts", lambda counts: counts.astype(np.uint32) + (2**32 - 9)),
+    "counts of another kind": ("counts", lambda counts: counts.astype(np.float64)),
 }
 
 
-@pytest.mark.parametrize("case", POSTINGS)
+@pytest.mark.parametrize("case", TERMS)
 @pytest.mark.parametrize("kind", [BM25, Grams, CharGrams])
-def test_odd_postings_are_refused(tmp_path: Path, kind: type[BM25], case: str) -> None:
+def test_odd_terms_are_refused(tmp_path: Path, kind: type[BM25], case: str) -> None:
     kind().fit(CHUNKS, TEXTS).save(tmp_path)
-    part, to = POSTINGS[case]
-    rewrite(next(tmp_path.glob(f"*_{part}.parquet")), to)
+    path = tmp_path / f"{kind._name}_terms.parquet"
+    pq.write_table(TERMS[case](pq.read_table(path)), path)
     with pytest.raises(DamagedIndexError, match="expected"):
         kind.load(tmp_path)
+
+
+@pytest.mark.parametrize("case", LISTS)
+def test_odd_lists_of_terms_are_refused(tmp_path: Path, case: str) -> None:
+    for kind in (BM25, Grams, CharGrams):
+        kind().fit(CHUNKS, TEXTS).save(tmp_path)
+        part, to = LISTS[case]
+        path = tmp_path / f"{kind._name}_{part}.npy"
+        path.write_bytes(npy(to(np.load(path))))
+        with pytest.raises(DamagedIndexError, match="expected"):
+            kind.load(tmp_path)

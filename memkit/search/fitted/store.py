@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 FOLDER = "vectors"
 """The folder of the Retriever in a saved corpus."""
 MANIFEST = "retriever.json"
-_VERSION = 5
+_VERSION = 6
 _FIELDS = {"version": int, "params": dict, "encoder_is_object": bool, "rows": dict, "arms": list, "refit": list}
 _FIELDS |= {"files": dict}
 _NAMED = tuple(name for name, declared in QuerySettings.params().items() if declared.kind == "object")
@@ -84,7 +84,9 @@ def save_index(index: Searchable, params: Mapping[str, Any], folder: Path) -> No
     with replacing(folder, _PATIENCE) as staged:
         for name, arm in index.arms.items():
             arm.save(staged / name)
-        text = json.dumps(manifest | {"files": digests(staged)}, indent=1, sort_keys=True, ensure_ascii=False)
+        text = json.dumps(
+            manifest | {"files": digests(staged, quick=True)}, indent=1, sort_keys=True, ensure_ascii=False
+        )
         (staged / MANIFEST).write_text(text, encoding="utf-8")
 
 
@@ -156,7 +158,7 @@ def check_arm(folder: Path, name: str, manifest: Mapping[str, Any]) -> None:
     for file, expected in manifest["files"].items():
         if file.partition("/")[0] == name:
             with store.checking(folder / file), open_member(folder, file) as opened:
-                if digest_of_file(opened) != expected:
+                if digest_of_file(opened, quick=True) != expected:
                     raise DamagedIndexError(f"{folder.name}/{file}: it is not the file that was saved. Fit again.")
 
 
