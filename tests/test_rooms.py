@@ -103,6 +103,14 @@ def test_the_table_lists_what_is_there_and_each_host_is_in_it() -> None:
     assert of_hosts == {*HOSTS}
 
 
+def test_a_room_says_of_no_part_that_is_not_there() -> None:
+    for floor in PACKAGE.rglob("__init__.py"):
+        names = re.findall(r"(?<!`)`([a-z_]+)`(?!`)", ast.get_docstring(ast.parse(floor.read_text("utf-8"))) or "")
+        texts = " ".join(path.read_text("utf-8") for path in floor.parent.rglob("*.py"))
+        parts = {path.stem for path in floor.parent.iterdir()}.union(re.findall(r"\bdef (\w+)", texts))
+        assert set(names) <= parts, floor
+
+
 PUBLIC = ("memkit", "memkit.base", "memkit.errors", "memkit.schemas", "memkit.labels", "memkit.plot", "memkit.testing")
 KITS = "memkit.extend"
 INNER = {"hosts": 0, "explore": 60, "past": 29, "scale": 74}

@@ -12,6 +12,6 @@ Each row of modules builds on those above it:
 - `scores` (the settings to try, scored over the same candidates, and the file from which a long sweep goes on where it
   stopped), `sweep` (and the same for scikit-learn and Optuna);
 - `profile` (settings under a name, with their evidence);
-- `tune`, beside it `memkit.labels` (tables for dedup, admission and prompts, which `tune_scores` takes);
+- `tune`, beside it `memkit.labels` (tables for dedup, admission and prompts, which its ``tune_scores`` takes);
 - `findability` (what cannot be found, and when decay takes the rest), `audit`.
 """

@@ -1,7 +1,9 @@
 """Panels: turn a knob, see what moves, and whether it is real.
 
-Every panel rests on one frozen `State` (`state`), whose history it can undo. What a panel shows is worked out by plain
-Python (`panel` and a module a panel); `page` brings it into the browser, as controls made from declared parameters.
+Every panel rests on one frozen `State`, whose history it can undo. What a panel shows is worked out by plain Python
+(`panel`, and a module a panel or for two of one matter: the records lie with `decay_panel`, a sweep with
+`judge_panel`, prompts with `policy_panel`); `page` brings it into the browser, as controls made from declared
+parameters.
 
 >>> import memkit as mk
 >>> corpus = mk.from_table({"memory_id": ["a", "b"], "text": ["зелёный чай", "чай и кофе"]})

@@ -5,9 +5,8 @@ the same in words; ``picture.draw(ax)`` draws it on an Axes of your own. What is
 nothing here measures, and matplotlib is loaded where a picture is drawn.
 
 - `memories`: a corpus, policies and prompts
-- `search`: candidates, scores and ranks
-- `settings`: sweeps, thresholds
-- `measured`: differences by query and by group, losses, power
+- `measured`: a search's candidates, scores and ranks; differences by query and by group, power; sweeps, thresholds
+- `marks`: what a picture is made of
 
 Those of links, places, topics, themes and histories lie beside what they draw, outside of the core; a package brings
 its own in the group ``memkit.plots``.

@@ -4,6 +4,6 @@ The room stands above corpus and search. Lower rooms reach it by `memkit.base.pl
 corpus is opened or saved, or an engine is named.
 
 - `buckets` is the sharded corpus: it divides one into shards, whole users together, and writes one table by table.
-- `statistics` are collection statistics over all shards; `index` searches shards with the scores of one index.
+- `index` searches shards with the scores of one index, by collection statistics over all of them.
 - `engine` retrieves candidates from an external engine; `milvus` is one.
 """

@@ -14,23 +14,10 @@ import memkit as mk
 from memkit.errors import MemkitError, ParameterError
 from memkit.scale import engine
 from memkit.scale.milvus import FOUND, Milvus
+from tests.search.test_search_buckets import WORDS
 
 pytestmark = pytest.mark.outside
 
-WORDS = [
-    "пул",
-    "соединений",
-    "вырос",
-    "release",
-    "friday",
-    "чай",
-    "зелёный",
-    "кофе",
-    "план",
-    "задача",
-    "deploy",
-    "ночь",
-]
 N, DAY = 400, "2026-03-01"
 QUESTIONS = ["пул соединений", "зелёный чай release", "кофе ночью", "friday deploy plan", "", "ничего такого"]
 WHERES = {
