@@ -15,7 +15,7 @@ import memkit as mk
 ROOT = Path(__file__).parents[1]
 CEILINGS = {
     # what: ceiling, and what the last raise was for; a change that adds a module says which one it ends
-    "modules": (240, "mk.extend is modules that strangers import; verbs and pictures from outside lie in their rooms"),
+    "modules": (239, "mk.extend is modules that strangers import; verbs and pictures from outside lie in their rooms"),
     "lines of code": (
         51_479,
         "a quarter less memory for reading a vault, half the time and memory for a digest of many changes: 96 lines",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import posixpath
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -267,7 +267,9 @@ class Edits(Tabular):
         for path, text in contents.items():
             if text is not None and self._before[path] is None:
                 names.make(path, gone)
-                _refuse_below(path, contents)
+                for position, character in enumerate(path):
+                    if character == "/" and path[:position] in contents:
+                        raise ChangeRefusedError(f"{path}: {path[:position]} is a file, and cannot be its folder.")
             size = len((text or "").encode())
             if size > max(MAX_FILE_BYTES, len((self._before[path] or "").encode())):
                 message = f"it would have {size} bytes, more than the {MAX_FILE_BYTES} that memkit reads"
@@ -654,13 +656,6 @@ def _is_json(line: str) -> bool:
     except ChangeRefusedError:
         return False
     return True
-
-
-def _refuse_below(path: str, files: Container[str]) -> None:
-    """Raise where one of `files` would have to be a folder above `path`."""
-    for position, character in enumerate(path):
-        if character == "/" and path[:position] in files:
-            raise ChangeRefusedError(f"{path}: {path[:position]} is a file, and cannot be its folder.")
 
 
 def _bytes(text: str | None) -> bytes | None:

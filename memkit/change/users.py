@@ -228,11 +228,6 @@ def user_folders(draft: Draft) -> list[str]:
     return [name for name in draft.names(home(draft)) if _USER.fullmatch(name)]
 
 
-def known_users(draft: Draft) -> list[str]:
-    """The users who have a folder or an old-layout file."""
-    return sorted({*user_folders(draft), *old_files(draft)})
-
-
 def load(draft: Draft, user: str, parsed: ParsedFiles) -> UserFacts:
     """The facts of a user; `parsed` is the cache of parsed files, and is updated."""
     facts = UserFacts(f"{home(draft)}/{user}")
@@ -247,7 +242,7 @@ def load(draft: Draft, user: str, parsed: ParsedFiles) -> UserFacts:
 
 def no_user(draft: Draft, user: str) -> str:
     """The message for an unknown user; empty for a known one."""
-    names = known_users(draft)
+    names = sorted({*user_folders(draft), *old_files(draft)})
     return "" if user in names else str(missing("user", user, names))
 
 

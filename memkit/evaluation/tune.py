@@ -513,7 +513,8 @@ def tune(
     simple = baselines(pools, scored.values[tried.default], checked, wanted, depth)
     chosen = refitted(search, result.chosen_params_).with_params(**at_query(result.chosen_params_))
     result = replace(result, sweep_=tried, baselines_=simple, search_=chosen, labels_=(checked.queries, checked.qrels))
-    if unjudged_hits == "bounds" and result.verdict_.word in (WORSE, SAME) and _has_hits(tried, result.candidate_):
+    has_hits = tried.table["n_with_hits"][tried.settings.index(result.candidate_)].as_py()
+    if unjudged_hits == "bounds" and result.verdict_.word in (WORSE, SAME) and has_hits:
         result = _bounded(result, (pools, new_pools), checked, wanted, depth, epsilon)
     return result
 
@@ -586,10 +587,6 @@ def _guard_spec(name: str, spec: Any) -> tuple[Any, Any, float]:
         raise ParameterError(f"guard: expected (queries, qrels, margin) for {name!r}. Got {spec!r:.80}.")
     check_value("guard", "margin", spec[2], "float", low=0)
     return spec
-
-
-def _has_hits(tried: Sweep, setting: dict[str, Any]) -> bool:
-    return bool(tried.table["n_with_hits"][tried.settings.index(setting)].as_py())
 
 
 def _bounded(

@@ -16,18 +16,19 @@ import copy
 import functools
 import inspect
 import itertools
+import uuid
 from collections.abc import Callable, Hashable, Sequence
-from importlib import import_module
+from importlib import import_module, metadata, util
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from memkit.base.hashes import key
 from memkit.base.plugins import Plugins
-from memkit.errors import MemkitError, ParameterError, StaleIndexError, did_you_mean
+from memkit.errors import MemkitError, MissingExtraError, ParameterError, StaleIndexError, did_you_mean
 from memkit.index.cache import shared_cache
-from memkit.index.encoders.base import CIRCUITS, Encoder, Texts, as_texts
-from memkit.index.encoders.objects import local_model
+from memkit.index.encoders.base import CIRCUITS, Encoder, Texts, UnsizedEncoder, as_texts, folder_digest
 from memkit.schemas import Floats
 
 # Module and class of each kind; a module is imported at its first use.
@@ -37,17 +38,13 @@ ENCODERS: dict[str, tuple[str, str]] = {
     "lsa": ("without_model", "LsaEncoder"),
     "hash": ("without_model", "HashEncoder"),
 }
-_ADDRESSES: dict[str, tuple[str, str]] = {
-    "st": ("objects", "load_sentence_transformer"),
-    "m2v": ("objects", "load_model2vec"),
-    "openai": ("http", "from_spec"),
-}
 _ACCEPTED = (
     "one of 'use', 'e5', 'lsa', 'hash', 'st:PATH', 'm2v:PATH', 'openai:MODEL@URL', an object with "
     "encode_query and encode_document, encode (sentence-transformers, model2vec), embed_documents and embed_query "
     "(LangChain), a fitted transformer with transform (scikit-learn), or a function from a list of texts to an array"
 )
 _GIVEN: set[str] = set()
+"""What this process was given by name, so that a saved index may name it."""
 
 
 def _checked(name: str, make: Any) -> Callable[[], Any]:
@@ -133,8 +130,7 @@ def as_encoder(x: Any) -> Encoder:
         return encoder
     for recognises, wrap in _SHAPES:
         if recognises(x):
-            wrapped: Encoder = _load("objects", wrap)(x)
-            return wrapped
+            return wrap(x)
     raise _no_encoder(x)
 
 
@@ -142,13 +138,194 @@ def _has(*names: str) -> Callable[[Any], bool]:
     return lambda x: all(callable(getattr(x, name, None)) for name in names)
 
 
+Embed = Callable[[list[str]], Any]
+
+
+class ObjectEncoder(UnsizedEncoder):
+    """Two functions, one for queries and one for documents, as an encoder.
+
+    Parameters
+    ----------
+    kind : str
+        What was wrapped: 'st', 'm2v', 'langchain', 'sklearn', 'callable'.
+    query, document : callable, list[str] -> array of shape (n, dim)
+    identity : dict
+        What the fingerprint is made from: names, versions, hashes, as JSON values.
+    """
+
+    def __init__(self, kind: str, query: Embed, document: Embed, identity: dict[str, Any]) -> None:
+        self.kind = kind  # type: ignore[misc]  # one class wraps several kinds
+        self._query, self._document, self._identity = query, document, identity
+
+    @property
+    def lasting(self) -> bool:  # type: ignore[override]  # only a wrapper's identity may end with its process
+        return "process" not in self._identity
+
+    def _config(self) -> dict[str, Any]:
+        return self._identity
+
+    def _embed(self, texts: list[str], role: str) -> Any:
+        block = self._query(texts) if role == "query" else self._document(texts)
+        rows = _rows(block)
+        if rows.ndim == 2:
+            if self._dim not in (None, rows.shape[1]):
+                raise ParameterError(
+                    f"encoder {self.fingerprint}: expected {self._dim} dimensions, as before. Got {rows.shape[1]}."
+                )
+            self._dim = rows.shape[1]
+        return rows
+
+
+def _rows(block: Any) -> Any:
+    """A dense array from what encoders return: arrays, lists, tensors or sparse matrices."""
+    if hasattr(block, "toarray"):
+        return block.toarray()
+    if hasattr(block, "detach"):
+        return block.detach().cpu().numpy()
+    try:
+        return np.asarray(block)
+    except ValueError as error:  # lists of several lengths
+        raise MemkitError(f"an encoder must return rows of one length. {error}") from error
+
+
+def from_sentence_transformer(model: Any) -> ObjectEncoder:
+    """`encode`, and `encode_query`/`encode_document` where the model has them (its prompts live there)."""
+    plain = getattr(model, "encode", None)
+    query, document = getattr(model, "encode_query", plain), getattr(model, "encode_document", plain)
+    if query is None or document is None:
+        raise ParameterError(
+            f"'encoder' needs encode, or encode_query and encode_document. Got {type(model).__name__}."
+        )
+    return ObjectEncoder("st", _silent(query), _silent(document), _identity(model))
+
+
+def _silent(encode: Callable[..., Any]) -> Embed:
+    """The options that turn off a function's own progress bar, where it has one."""
+    try:
+        knows = "show_progress_bar" in inspect.signature(encode).parameters
+    except (TypeError, ValueError):
+        knows = False
+    return (lambda texts: encode(texts, show_progress_bar=False)) if knows else encode
+
+
+def from_langchain(model: Any) -> ObjectEncoder:
+    """`embed_documents(list)` and `embed_query(str)`."""
+
+    def query(texts: list[str]) -> Any:
+        return [model.embed_query(text) for text in texts]
+
+    return ObjectEncoder("langchain", query, model.embed_documents, _identity(model))
+
+
+def from_sklearn(model: Any) -> ObjectEncoder:
+    """A fitted transformer or Pipeline whose `transform` takes a list of texts.
+
+    Raises
+    ------
+    ParameterError
+        Where it is not fitted.
+    """
+    from sklearn.exceptions import NotFittedError
+    from sklearn.utils.validation import check_is_fitted
+
+    try:
+        check_is_fitted(model)
+    except NotFittedError as error:
+        raise ParameterError(f"'encoder' must be a fitted transformer. Got {type(model).__name__}: fit it.") from error
+    except TypeError:
+        pass  # no scikit-learn estimator, but it has transform
+    return ObjectEncoder("sklearn", model.transform, model.transform, _identity(model))
+
+
+def load_sentence_transformer(path: str) -> ObjectEncoder:
+    """A sentence-transformers model from a local folder.
+
+    Raises
+    ------
+    MissingExtraError, ParameterError
+        Where the package or the folder is missing.
+    """
+    folder = local_model(path, "st", "sentence_transformers", "sentence-transformers")
+    from sentence_transformers import SentenceTransformer
+
+    encoder = from_sentence_transformer(SentenceTransformer(str(folder)))
+    encoder._identity = _loaded(folder, "sentence-transformers")
+    return encoder
+
+
+def load_model2vec(path: str) -> ObjectEncoder:
+    """A model2vec StaticModel from a local folder; errors as for `load_sentence_transformer`."""
+    folder = local_model(path, "m2v", "model2vec", "model2vec")
+    from model2vec import StaticModel
+
+    model = StaticModel.from_pretrained(str(folder))
+    return ObjectEncoder("m2v", model.encode, model.encode, _loaded(folder, "model2vec"))
+
+
+def local_model(path: str, kind: str, module: str, package: str, param: str = "encoder") -> Path:
+    """The local folder `path` of a model for `param`; errors as for `load_sentence_transformer`."""
+    if util.find_spec(module) is None:
+        raise MissingExtraError(package, package)
+    folder = Path(path).expanduser()
+    if not folder.is_dir():
+        raise ParameterError(f"'{param}' {kind}:PATH must name a local folder with a model. Got {path!r}.")
+    return folder
+
+
+def _loaded(folder: Path, package: str) -> dict[str, Any]:
+    return {"package": package, "version": metadata.version(package), "files": folder_digest(folder)}
+
+
+def _identity(model: Any) -> dict[str, Any]:
+    """The identity of `model`, as far as it can be known from outside: its class and a hash of its state.
+
+    A function's code cannot be compared, nor an object that refuses to be hashed: these get a token of this process,
+    so that their vectors are shared by clones and never taken for those of a later process.
+    """
+    function = inspect.isroutine(model)
+    kind = model if function else type(model)
+    name = f"{kind.__module__}.{kind.__qualname__}"
+    declared = getattr(model, "fingerprint", None)
+    if isinstance(declared, str) and declared:
+        return {"object": name, "fingerprint": declared}
+    state = None if function else _state(model)
+    return {"object": name, "state": state} if state else {"object": name, "process": _token(model)}
+
+
+def _state(model: Any) -> str | None:
+    import joblib
+
+    try:
+        return str(joblib.hash(model))
+    except Exception:  # any object may refuse to be pickled, each in its own way
+        return None
+
+
+def _token(model: Any) -> str:
+    try:
+        return _kept_token(model)
+    except TypeError:  # not hashable
+        return uuid.uuid4().hex
+
+
+@functools.lru_cache(maxsize=64)
+def _kept_token(model: Any) -> str:
+    # The cache holds the object, so its place in memory cannot pass to another while the token is known.
+    return uuid.uuid4().hex
+
+
+_ADDRESSES: dict[str, Callable[[str], Encoder]] = {
+    "st": load_sentence_transformer,
+    "m2v": load_model2vec,
+    "openai": lambda spec: _load("http", "from_spec")(spec),
+}
 # The most specific first: a sentence-transformer is callable too.
-_SHAPES: tuple[tuple[Callable[[Any], bool], str], ...] = (
-    (_has("embed_documents", "embed_query"), "from_langchain"),
-    (_has("encode_query", "encode_document"), "from_sentence_transformer"),
-    (_has("encode"), "from_sentence_transformer"),
-    (_has("transform"), "from_sklearn"),
-    (callable, "from_callable"),
+_SHAPES: tuple[tuple[Callable[[Any], bool], Callable[[Any], Encoder]], ...] = (
+    (_has("embed_documents", "embed_query"), from_langchain),
+    (_has("encode_query", "encode_document"), from_sentence_transformer),
+    (_has("encode"), from_sentence_transformer),
+    (_has("transform"), from_sklearn),
+    (callable, lambda function: ObjectEncoder("callable", function, function, _identity(function))),
 )
 
 
@@ -165,11 +342,6 @@ def needs_naming(spec: object) -> bool:
     (True, False)
     """
     return isinstance(spec, str) and spec.startswith("openai:") and "@" not in spec
-
-
-def note_given(spec: str) -> None:
-    """Remember that this process was given `spec`, so that a saved index may name it."""
-    _GIVEN.add(spec)
 
 
 def was_given(spec: object) -> bool:
@@ -227,14 +399,13 @@ def _encoder_named(spec: str) -> Encoder:
             f"'encoder' {spec[:200]!r} sends every text to OpenAI, and only a file of settings names it. Name it"
             f" yourself, by encoder= or --set encoder={spec[:200]}, or give another."
         )
-    note_given(str(spec))
+    _GIVEN.add(str(spec))
     if spec in ENCODERS:
         encoder: Encoder = _load(*ENCODERS[spec])()
         return encoder
     kind, colon, address = spec.partition(":")
     if colon and address and kind in _ADDRESSES:
-        addressed: Encoder = _load(*_ADDRESSES[kind])(address)
-        return addressed
+        return _ADDRESSES[kind](address)
     if make := _OTHERS.get(spec):
         return as_encoder(make())
     raise _no_encoder(spec)
@@ -253,7 +424,6 @@ def _no_encoder(x: object) -> ParameterError:
 
 Score = Callable[[Sequence[str], Sequence[str]], Any]
 """From queries and as many texts to a score for each pair."""
-_CROSS = "st:"
 _REMEMBERED = 1 << 17
 _RERANKERS = (
     "what as_encoder takes by name or as an encoder, 'st:PATH' (a cross-encoder in a local folder), an object with"
@@ -333,15 +503,10 @@ def as_reranker(x: Any) -> Reranker:
     return _cached_reranker(x)
 
 
-@functools.lru_cache(maxsize=16)
-def _cached_reranker(x: Any) -> Reranker:
-    return _make_reranker(x)
-
-
 def _make_reranker(x: Any) -> Reranker:
     if isinstance(x, str):
-        if x.startswith(_CROSS):
-            note_given(x)
+        if x.startswith("st:"):
+            _GIVEN.add(x)
             return _cross_encoder(x)
         return _by_cosine(x, _reranking(x))
     if callable(getattr(x, "predict", None)):
@@ -352,6 +517,9 @@ def _make_reranker(x: Any) -> Reranker:
     if callable(x) and not isinstance(x, type):
         return Reranker(_name_of(x), _by_function(x))
     raise ParameterError(f"'rerank' must be {_RERANKERS}. Got {type(x).__name__} {x!r:.100}.")
+
+
+_cached_reranker = functools.lru_cache(maxsize=16)(_make_reranker)
 
 
 def _reranking(x: str) -> Encoder:
@@ -382,7 +550,7 @@ def _by_cosine(name: str, encoder: Encoder) -> Reranker:
 
 
 def _cross_encoder(spec: str) -> Reranker:
-    folder = local_model(spec.removeprefix(_CROSS), "st", "sentence_transformers", "sentence-transformers", "rerank")
+    folder = local_model(spec.removeprefix("st:"), "st", "sentence_transformers", "sentence-transformers", "rerank")
     from sentence_transformers import CrossEncoder
 
     return Reranker(spec, _by_pairs(CrossEncoder(str(folder), local_files_only=True).predict))

@@ -427,19 +427,11 @@ def _is_beside_login(match: re.Match[str]) -> bool:
     return sum(bool(kind.search(secret)) for kind in _CLASSES) >= 3 or len(_TURN.findall(secret)) >= 2
 
 
-def _is_session(match: re.Match[str]) -> bool:
-    return is_mixed(match["secret"]) and not _NOT_SECRET.match(match["secret"])
-
-
 def _is_for_that(match: re.Match[str]) -> bool:
     """A value that no name with a number is, unless the clause ends with it or it opens a network."""
     after = match.string[match.end("secret") :][:3].lstrip("*`\"'»”")
     is_last = not after.strip(" \t")[:1].isalnum()
     return _is_value(match) and (is_last or bool(_NETWORK.search(match[0])) or not _NUMBERED.match(match["secret"]))
-
-
-def _is_of_command(match: re.Match[str]) -> bool:
-    return _is_written(match) and not _PORT.match(match["secret"])
 
 
 def _has_digit(match: re.Match[str]) -> bool:
@@ -691,7 +683,7 @@ SECRETS: tuple[Secret, ...] = (
         r"[\"']?(?P<secret>[^\s;,\"']{8,512})",
         ("Cookie: lang=en; session=⟦not0a0real0session⟧; Path=/", "кука sessionid=⟦not0a0real0session⟧"),
         ("cookie", "кук"),
-        _is_session,
+        lambda match: is_mixed(match["secret"]) and not _NOT_SECRET.match(match["secret"]),
         look=r"HINT[^\n]*=",
     ),
     Secret(
@@ -810,7 +802,7 @@ SECRETS: tuple[Secret, ...] = (
         r"[\"']?(?P<secret>[^\s\"'@]{2,127}[^\s\"'`@,;)])",
         ("curl -s -u boris:⟦p4ss⟧ https://birch/", "база: `mysql -u filin -p⟦qwerty⟧ filin`"),
         ("curl", "mysql", "mariadb", "sshpass", "redis-cli", "docker login"),
-        _is_of_command,
+        lambda match: _is_written(match) and not _PORT.match(match["secret"]),
         look=r"HINT[^\n]*[ \t]-",
     ),
     Secret(

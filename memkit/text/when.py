@@ -169,10 +169,6 @@ def _month(match: re.Match[str], today: date) -> list[Span]:
     return list(_years(match, today, lambda year: _calendar("month", date(year, month, 1))))
 
 
-def _year(match: re.Match[str], today: date) -> list[Span]:
-    return [_calendar("year", date(int(match["year"]), 1, 1))]
-
-
 def _near(match: re.Match[str], today: date) -> list[Span]:
     return [(today + timedelta(_DAYS[match[0]]),) * 2]
 
@@ -260,7 +256,7 @@ def _forms() -> tuple[_Form, ...]:
         (_compiled(rf"(?:{_IN_MONTH}\s+|{_BY_MONTH}\s+(?!{_OTHER_WORDS})){MONTH}(?P<year>)(?!\s+\d)"), _month),
         (
             _compiled(rf"(?:(?:в|за|с|до|in|of|during|since)\s+{YEAR}(?:\s+год[ау]?)?){_UNCOUNTED}"),
-            _year,
+            lambda match, today: [_calendar("year", date(int(match["year"]), 1, 1))],
         ),
         (_compiled("|".join(sorted(_DAYS, key=len, reverse=True)).join(("(?:", ")"))), _near),
         (_compiled(rf"{_COUNT}\s+{_UNIT}\s+(?:назад|ago)"), _ago),

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from memkit.errors import MemkitError, MissingExtraError, ParameterError
+from memkit.index import encode as objects
 from memkit.index.encode import as_encoder
-from memkit.index.encoders import objects
 from memkit.index.encoders.base import folder_digest
 
 TEXTS = ["пул соединений", "connection pool", "кот спит"]

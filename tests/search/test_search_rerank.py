@@ -18,7 +18,6 @@ import memkit as mk
 from memkit.errors import EncoderUnavailableError, MemkitError, MissingExtraError, ParameterError
 from memkit.index import encode as rerank_module
 from memkit.index.encode import as_encoder, as_reranker
-from memkit.index.encoders import objects
 from memkit.index.encoders.base import CIRCUITS
 from memkit.search.retriever import Retriever
 from memkit.search.show import contributions, explain
@@ -198,7 +197,7 @@ def test_a_cross_encoder_gets_pairs_one_at_a_time(tmp_path: Path, monkeypatch: p
     fake = types.ModuleType("sentence_transformers")
     fake.CrossEncoder = CrossEncoder  # type: ignore[attr-defined]  # the stand-in's one name
     monkeypatch.setitem(sys.modules, "sentence_transformers", fake)
-    monkeypatch.setattr(objects.util, "find_spec", lambda name: object())
+    monkeypatch.setattr(rerank_module.util, "find_spec", lambda name: object())
     with pytest.raises(ParameterError, match=r"'rerank' st:PATH must name a local folder"):
         as_reranker(f"st:{tmp_path}/none")
     scores = as_reranker(f"st:{tmp_path}").scores(["abc", "abc"], ["a", "ab"])

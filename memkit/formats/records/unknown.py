@@ -293,22 +293,13 @@ def without(record: Any, place: Place) -> Any:
     return items
 
 
-def objects_above(record: Any, place: Place) -> list[dict[str, Any]]:
-    """The objects within a record that lead to a place, innermost first."""
-    return [value for value in _above(record, place)[1:] if isinstance(value, dict)][::-1]
-
-
-def lists_above(record: Any, place: Place) -> list[list[Any]]:
-    """The lists of a record that lead to a place, outermost first."""
-    return [value for value in _above(record, place) if isinstance(value, list)]
-
-
-def _above(value: Any, place: Place) -> list[Any]:
+def _above(value: Any, place: Place, kind: type) -> list[Any]:
+    """The lists or objects of a record that lead to a place, outermost first."""
     above = []
     for step in place:
         above.append(value)
         value = value[step]
-    return above
+    return [value for value in above if isinstance(value, kind)]
 
 
 TEXTS = ("text", "content", "memory", "body", "note", "fact", "observation", "data")
@@ -464,7 +455,7 @@ def is_turn(record: Any, prose: Prose) -> bool:
     >>> is_turn(chat, Prose("что пьёт Анна?", ("turns", 0, "content")))
     True
     """
-    return any(map(is_transcript, lists_above(record, prose.place)))
+    return any(map(is_transcript, _above(record, prose.place, list)))
 
 
 def add_row(
@@ -476,7 +467,7 @@ def add_row(
         return None
     places, names_of, rest = _places(item), _COLUMNS, item
     if prose:
-        places = [places[0], *map(_plain, objects_above(item, prose.place)), *places[1:]]
+        places = [places[0], *map(_plain, _above(item, prose.place, dict)[:0:-1]), *places[1:]]
         names_of = {**_COLUMNS, "source_id": (*IDS, "key")}
         rest = without(item, prose.place)
     values = {name: first_of(places, names, text_of) for name, names in names_of.items()}
