@@ -638,7 +638,8 @@ class Pools:
         place = {name: position for position, name in enumerate(self.queries["query_id"].to_pylist())}
         number = [place[name] for batch in batches for name in batch.rows["query_id"].to_pylist()]
         start = np.cumsum([0, *(batch.rows.num_rows for batch in batches)])
-        parts = [questions[position].retrieved.narrowed(arms, depth) for position in positions]
+        index = batches[0].search._index()
+        parts = [questions[position].retrieved.narrowed(arms, depth, index.rows.crowd) for position in positions]
         candidates = Candidates(
             arms,
             np.concatenate([part.query + first for part, first in zip(parts, start[:-1], strict=True)]),
@@ -651,7 +652,6 @@ class Pools:
         pooled = [questions[position].pooled(part) for position, part in zip(positions, parts, strict=True)]
         moment, until = (np.concatenate([getattr(part, name) for part in pooled]) for name in ("moment", "until"))
         texts, sights = ([value for part in pooled for value in getattr(part, name)] for name in ("texts", "sights"))
-        index = batches[0].search._index()
         return PoolPart(np.array(number, np.int64), Pooled(index, candidates, texts, moment, until, sights))
 
 

@@ -288,8 +288,9 @@ class BucketIndex:
 
 
 _COLUMNS = {"query": pa.int64(), "row": pa.int64(), "score": pa.float64(), "part": pa.int64()}
-_FOUND = {"query": np.int64, "row": np.int64, "score": np.float64, "part": np.int64, "empty": bool, "rank": np.int64}
-"""What is known of the chunks that an arm found: in which part, whether they have no vector, their place by id."""
+_FOUND = dict.fromkeys(("query", "row", "part", "memory", "rank"), np.int64) | {"score": np.float64, "empty": bool}
+"""What is known of the chunks that an arm found: their part, a number for their memory, whether they have no vector,
+their place by id."""
 
 
 def _best_by_arm(parts: Sequence[_PartCandidates], arms: Sequence[str], n: int) -> dict[str, pa.Table]:
@@ -298,6 +299,7 @@ def _best_by_arm(parts: Sequence[_PartCandidates], arms: Sequence[str], n: int) 
         np.unique(np.concatenate([table["row"].to_numpy() for table in candidates.values()])) for _, candidates in parts
     ]
     ranks = _ranks([index for index, _ in parts], rows)
+    first = np.cumsum([0, *(index.memories.num_rows for index, _ in parts)])
     best = {}
     for name in arms:
         columns: dict[str, list[Any]] = {column: [np.empty(0, kind)] for column, kind in _FOUND.items()}
@@ -305,6 +307,7 @@ def _best_by_arm(parts: Sequence[_PartCandidates], arms: Sequence[str], n: int) 
             found = {column: candidates[name][column].to_numpy() for column in ("query", "row", "score")}
             row = found["row"]
             found["part"] = np.full(len(row), number)
+            found["memory"] = index.rows.memory[row] + first[number]
             found["empty"] = ~index.arms[name].vectors_[row].any(axis=1) if name == VECTOR else np.zeros(len(row), bool)
             found["rank"] = ranks[number][np.searchsorted(rows[number], row)]
             for column, values in found.items():
@@ -338,7 +341,7 @@ def _best_rows(n: int, found: Mapping[str, Any]) -> pa.Table:
     order = np.lexsort((found["rank"], -found["score"], found["empty"], found["query"]))
     query, score, empty = (found[name][order] for name in ("query", "score", "empty"))
     first = np.searchsorted(query, query)
-    kept = np.arange(len(query)) - first < n
+    kept = Candidates.within(query, n, found["memory"][order])
     last = np.minimum.reduceat(np.where(empty, np.inf, score), np.unique(first)) if len(query) else score
     below = np.minimum(0.0, last - STEP).round(SCORE_DIGITS)[np.unique(first, return_inverse=True)[1]]
     score = np.where(empty, below, score)

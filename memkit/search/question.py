@@ -110,7 +110,7 @@ class Question(Reading):
 
     def candidates(self) -> Candidates:
         """The best `pool` candidates of each arm that has a weight."""
-        return self.retrieved.narrowed(tuple(self.weights), depth_of(self.settings))
+        return self.retrieved.narrowed(tuple(self.weights), depth_of(self.settings), self.index.rows.crowd)
 
     def pooled(self, candidates: Candidates) -> Pooled:
         """Some candidates with what ranking looks up for them."""
@@ -139,7 +139,7 @@ class Question(Reading):
     def retrieve_among(self, allowed: Mask | None, n: int) -> Candidates:
         """The best `n` candidates of each arm among the chunks `allowed`, whatever the scope."""
         if allowed is self.scope.allowed and n <= self.retrieved.depth and self.index.is_steady:
-            return self.retrieved.narrowed(tuple(self.weights), n)
+            return self.retrieved.narrowed(tuple(self.weights), n, self.index.rows.crowd)
         # A superseded memory is shown as itself here, not as its successor.
         as_itself = replace(self, scope=replace(self.scope, successor_chunks=None))
         return self.index.retrieve(as_itself, n, allowed)

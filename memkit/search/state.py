@@ -29,6 +29,8 @@ UNIT = 10.0**TIE_DIGITS
 """Scores are compared in units of 1 / `UNIT`; equal units tie."""
 RETURNED = "returned"
 """The disposition of a hit."""
+COUNTED = 10
+"""Of a memory so many chunks count among the candidates of an arm, or one long file would leave room for no other."""
 
 
 def changes(column: NDArray[Any]) -> NDArray[np.bool_]:
@@ -70,6 +72,15 @@ def rank_within(query: Ints, score: Floats) -> Ints:
     return ranks
 
 
+def counting(query: Ints, memory: Ints) -> Mask:
+    """Which chunks, best first in each query, are among the best `COUNTED` of their `memory`."""
+    order = np.lexsort((memory, query))
+    starts = np.flatnonzero(changes(query[order]) | changes(memory[order]))
+    counts = np.empty(len(query), bool)
+    counts[order] = np.arange(len(query)) - spread(starts, starts, len(query)) < COUNTED
+    return counts
+
+
 class Candidates(NamedTuple):
     """Chunks that at least one arm retrieved, sorted by query and row.
 
@@ -107,18 +118,39 @@ class Candidates(NamedTuple):
         query, row, raw, rank = map(np.concatenate, columns)
         return self._replace(query=query, row=row, raw=raw, rank=rank)
 
-    def narrowed(self, arms: tuple[str, ...], depth: int) -> Self:
-        """The candidates of fewer `arms`, fewer by arm, as these would be retrieved."""
+    @staticmethod
+    def within(query: Ints, depth: int, memory: Ints | None = None) -> Mask:
+        """Which chunks, best first in each query, are among the best `depth`, or among the best `depth` that count.
+
+        Examples
+        --------
+        >>> Candidates.within(np.repeat(0, 14), 2, np.array([*[7] * 12, 8, 9])).nonzero()[0].tolist()
+        [0, 1]
+        >>> Candidates.within(np.repeat(0, 14), 11, np.array([*[7] * 12, 8, 9])).nonzero()[0].tolist()
+        [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12]
+        """
+        starts, size = group_starts(query), len(query)
+        is_best: Mask = np.arange(size) - spread(starts, starts, size) < depth
+        if memory is None:
+            return is_best
+        counts = counting(query, memory)
+        above: Ints = np.cumsum(counts) - counts
+        return is_best | (counts & (above - spread(above[starts], starts, size) < depth))
+
+    def narrowed(self, arms: tuple[str, ...], depth: int, crowd: Ints | None = None) -> Self:
+        """The candidates of fewer `arms`, fewer by arm, as these would be retrieved; `crowd` is the index's."""
         if arms == self.arms and depth == self.depth:
             return self
         columns = [self.arms.index(arm) for arm in arms]
         raw, rank = self.raw[:, columns], self.rank[:, columns]
-        starts, size = group_starts(self.query), len(self.query)
-        is_beyond = np.arange(size) - spread(starts, starts, size) >= depth
         for column in range(len(arms)):
             # An arm breaks ties by row, and so does a stable sort.
-            beyond = np.lexsort((-raw[:, column], self.query))[is_beyond]
+            order = np.lexsort((-raw[:, column], self.query))
+            beyond = order[~self.within(self.query, depth, None if crowd is None else crowd[self.row[order]])]
             raw[beyond, column], rank[beyond, column] = np.nan, 0
+            if crowd is not None:  # some between the others may be gone
+                left = np.flatnonzero(rank[:, column])
+                rank[left, column] = rank_within(self.query[left], raw[left, column])
         kept = np.flatnonzero(rank.any(axis=1))
         return type(self)(arms, self.query[kept], self.row[kept], raw[kept], rank[kept], depth, self.scale[:, columns])
 

@@ -56,6 +56,7 @@ def corpus() -> mk.Corpus:
     draw = np.random.default_rng(5)
     n = 240
     texts = [" ".join(draw.choice(WORDS, 1 + i % 7)) if i % 20 else "--" for i in range(n)]
+    texts[33] = "\n".join(" ".join(draw.choice(WORDS, 4)) for _ in range(40))  # of more short chunks than count
     users = [None if i % 11 == 0 else f"u{i % 13}" for i in range(n)]
     dates = [f"2026-0{1 + i % 2}-{1 + i % 28:02}" if i % 3 else None for i in range(n)]
     kinds = ["archive" if i % 2 else "note" for i in range(n)]
@@ -101,7 +102,7 @@ SETTINGS: list[dict[str, Any]] = [
     {"index__centre": "corpus", "normalize": "max", "fold": "none", "mmr_lambda": 0.6, "rerank": "hash", "rerank_n": 5},
     {"encoder": None, "index__lexical": "char", "index__chunk_tokens": 3, "index__overlap_tokens": 1, "unit": "chunk"},
     {"fusion": "rrf", "pool": 7, "kind_weights": {"note": 0.5}, "decay_kinds": ("*",)},
-    {"prefer": "newest", "fold": "none"},
+    {"prefer": "newest", "fold": "none", "index__chunk_tokens": 8, "index__overlap_tokens": 0, "pool": 15},
 ]
 OF_ALL = "memory_id in (select max(memory_id) from memories)"
 WHERES = [None, "user_id = 'u3' and kind = 'note'", "user_id is null", "false", OF_ALL]

@@ -50,7 +50,8 @@ def corpus(corpus_of: Any) -> Any:
     rows = []
     for i in range(60):
         moment = datetime(2024 + i % 3, 1 + i % 12, 1, tzinfo=UTC) if i % 4 else None
-        text = "\n".join(" ".join(rng.choice(WORDS, rng.integers(1, 6))) for _ in range(rng.integers(1, 4)))
+        n_lines = 30 if i in (8, 40) else rng.integers(1, 4)  # two have more chunks than count
+        text = "\n".join(" ".join(rng.choice(WORDS, rng.integers(1, 6))) for _ in range(n_lines))
         rows.append({"text": text, "created_at": moment, "user_id": f"u{i % 3}", "importance": "normal"})
     return corpus_of(*rows)
 

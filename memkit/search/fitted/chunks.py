@@ -25,6 +25,7 @@ from memkit.base.params import Estimator, estimator, param
 from memkit.index.ann import CENTRES
 from memkit.index.dense import ANN
 from memkit.schemas import ASIDE, Ints, Mask, check_kinds, with_column, with_ends
+from memkit.search.state import COUNTED
 from memkit.tables.age import decaying, expired, later
 from memkit.tables.owners import Owners
 from memkit.text.analyse import ANALYSERS, SEARCHABLE, columns_read, may_have_text, searchable_sql
@@ -350,6 +351,11 @@ class Rows:
     def has_dates(self) -> bool:
         """Whether any memory has a date."""
         return not np.isnat(self.dated).all()
+
+    @cached_property
+    def crowd(self) -> Ints | None:
+        """`memory`, if some memory has more chunks than count among an arm's candidates; else None."""
+        return self.memory if np.bincount(self.memory).max(initial=0) > COUNTED else None
 
     def hit_of(self, memory: Ints, hit: str) -> Ints:
         """A number for the hit that each of the rows `memory` would be, where a hit is a memory or a file."""

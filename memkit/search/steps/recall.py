@@ -21,7 +21,7 @@ from memkit.errors import ParameterError, StaleIndexError, count_of
 from memkit.index.arm import AUTO
 from memkit.schemas import Floats, Ints, Mask
 from memkit.search.fitted.chunks import Index
-from memkit.search.state import group_starts, spread
+from memkit.search.state import Candidates, counting
 from memkit.search.step import Look, Step
 from memkit.search.steps.scope import Params as Before
 from memkit.text.boilerplate import evidence
@@ -130,7 +130,22 @@ class Recall(Step):
         return ask.dated if dated and "date" in index.settings.searched else ask.queries.texts
 
     def candidates(self, index: MemoryIndex, reading: Reading, n: int, allowed: Mask | None) -> pa.Table:
-        """The best `n` chunks among those `allowed`: query, row and score.
+        """The best `n` chunks among those `allowed`, and the best `n` that count: query, row and score.
+
+        An engine is asked for `n` alone, as it answers with a bounded number.
+        """
+        crowd, asked = index.rows.crowd, n
+        while True:
+            found = self._succeeded(index, reading, asked, allowed)
+            if crowd is None or index.elsewhere is not None:
+                return found
+            query, memory = found["query"].to_numpy(), crowd[found["row"].to_numpy()]
+            if not ((np.bincount(query) >= asked) & (np.bincount(query, counting(query, memory)) < n)).any():
+                return found.filter(pa.array(Candidates.within(query, n, memory)))
+            asked *= 4  # by far more chunks than one long memory has cost little
+
+    def _succeeded(self, index: MemoryIndex, reading: Reading, n: int, allowed: Mask | None) -> pa.Table:
+        """The best `n` chunks among those `allowed`.
 
         A chunk of a superseded memory is found for its successor's chunk, which has the better score of both.
         """
@@ -142,7 +157,7 @@ class Recall(Step):
         return with_successors(self._best(index, reading, n + n_replaced, wide), successor_chunks, n)
 
     def _best(self, index: MemoryIndex, reading: Reading, n: int, allowed: Mask | None) -> pa.Table:
-        """As `candidates`, each chunk as itself; turns have a share of what their neighbours have."""
+        """As `_succeeded`, each chunk as itself; turns have a share of what their neighbours have."""
         arm, queries, options = (
             index.arms[self.name],
             self.queries(index, reading.ask),
@@ -277,8 +292,7 @@ def with_successors(candidates: pa.Table, successor_chunks: Ints, n: int) -> pa.
     order = np.lexsort((row, -score, query))
     _, first = np.unique(query[order] * len(successor_chunks) + row[order], return_index=True)
     kept = order[np.sort(first)]
-    starts = group_starts(query[kept])
-    kept = kept[np.arange(len(kept)) - spread(starts, starts, len(kept)) < n]
+    kept = kept[Candidates.within(query[kept], n)]
     return pa.table({"query": query[kept], "row": row[kept], "score": score[kept]}, schema=candidates.schema)
 
 
@@ -491,7 +505,7 @@ class Params(Before):
         doc="Whether times in a query ('вчера', \"last week\", 2026-03-01) are also searched as the dates they mean.",
     )
     pool: int = param(
-        100, group="arms", low=1, unit="chunks", doc="Candidates per arm (num_candidates); only these are ranked."
+        100, group="arms", low=1, unit="chunks", doc="Ranked candidates per arm (num_candidates), 10 counted a memory."
     )
     on_encoder_error: str = param(
         "words",
