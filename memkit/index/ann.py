@@ -153,7 +153,7 @@ def _mean(vectors: Vectors, chosen: NDArray[np.bool_], fallback: NDArray[Any]) -
 
 # Below this share of allowed rows a copy of them is cheaper than a selector that is asked about every row.
 _COPY_BELOW = 0.1
-_AT_ONCE = 1_000_000
+_AT_ONCE = 1_000_000  # pairs that are asked at a time, as each of them may be found
 Bits = NDArray[np.uint8]
 
 
@@ -359,7 +359,7 @@ def cosines_of(queries: Vectors, rows: Vectors, neighbours: Ints) -> NDArray[np.
     return scores
 
 
-MAX_PAIRS = 50_000_000
+MAX_PAIRS = 50_000_000  # of 24 bytes each: 1.2 GB
 
 _MARGIN = 1e-5  # more than single precision loses, so that no pair is missed before it is scored in double
 _ROUNDING = 1e-6
@@ -367,7 +367,7 @@ _SMALL = 1024  # rows; groups up to this size are multiplied many at a time
 _ROWS, _COLUMNS = 512, 4096
 _WAVE = 4  # strips a thread between two looks at how many pairs there are
 _BATCH = 1 << 23  # numbers in a batch of small groups
-_SAMPLE = 2048
+_SAMPLE = 2048  # rows by which the axes are chosen that tell the most
 _DENSE = 0.01  # share of a block's bounds that pass, above which the block is multiplied in full
 
 Pairs = tuple[Ints, Ints, NDArray[np.float64]]

@@ -67,7 +67,7 @@ _EDITS = {8: 2, 4: 1}
 _SHORTEST_TERM = 3
 _QUOTED = re.compile(r"\"[^\"]*\"|«[^»]*»|“[^”]*”|„[^“]*“|`[^`]*`|(?<!\w)'[^']*'(?!\w)")
 _WORD = re.compile(r"(?<!\w)[^\W\d_]+(?!\w)")
-_BITS = np.uint64(64)
+_BITS = np.uint64(64)  # of the number that says which letters a term has; most pairs are ruled out by it
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ from memkit.index.encoders.base import CIRCUITS, ROLES, Encoder, Texts, Vectors,
 
 FOLDER, FILE = "kept", "vectors.sqlite"
 """The folder is memkit's own and marked so that it is never read as memories."""
-_APPLICATION = 0x6D6D6B76
+_APPLICATION = 0x6D6D6B76  # "mmkv", where SQLite keeps whose file it is
 _VERSION = 1
 _SCHEMA = """
 create table models (id integer primary key, fingerprint text not null unique, dim integer not null);
@@ -47,7 +47,7 @@ create unique index by_key on vectors (key, model);
 """
 _PAGE = 16384  # small pages would be half empty with vectors of 2 kB
 _PATIENCE = 20.0  # seconds that one process waits for another
-_BETWEEN = 0.01
+_BETWEEN = 0.01  # seconds between two looks whether the others are done
 _LOG_MODE = "wal"
 _OF_KEYS = "select {} from models join vectors on model = models.id where fingerprint = ? and key in ({})"
 _AT_ONCE = 500

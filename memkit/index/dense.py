@@ -37,7 +37,7 @@ from memkit.tables.untrusted import read_json
 ANN: tuple[str, ...] = ("auto", "exact", "hnsw", "ivf")
 MANIFEST = "dense.json"
 _PREFIX = "dense-"
-_AT_ONCE = 16
+_AT_ONCE = 16  # queries whose cosines to all chunks are in memory: 64 bytes a chunk
 _VERSION = 1
 _FIELDS: Kinds = {"version": int, "fingerprint": str, "shape": list, "ids": str, "content": str, "params": dict}
 _FIELDS = {**_FIELDS, "files": dict, "encoder": str | None}

@@ -424,7 +424,7 @@ def _no_encoder(x: object) -> ParameterError:
 
 Score = Callable[[Sequence[str], Sequence[str]], Any]
 """From queries and as many texts to a score for each pair."""
-_REMEMBERED = 1 << 17
+_REMEMBERED = 1 << 17  # scores of pairs; beyond, all are forgotten
 _RERANKERS = (
     "what as_encoder takes by name or as an encoder, 'st:PATH' (a cross-encoder in a local folder), an object with"
     " predict (a cross-encoder), or a function of a query and a list of texts that returns a score for each"

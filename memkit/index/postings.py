@@ -46,6 +46,7 @@ _BLOCKS_MIN = 1024
 _PART = 1 << 18
 """Postings that are processed together, so that intermediate arrays stay in the processor's cache."""
 _SAMPLE_MAX = 4096
+# Fewer are added up before SciPy is imported; SciPy's loop counts them in 32 bits.
 _FEW_POSTINGS, _MOST_POSTINGS = 2_000_000, 2**31 - 1
 ROWS_A_TASK = 20_000  # that one process counts, if several share the work
 _LEAST = np.nextafter(np.float32(0), np.float32(1))

@@ -20,8 +20,10 @@ from memkit.text.sentences import without_moment
 if TYPE_CHECKING:
     from memkit.text.conflicts import Conflicts
 
+# The digits beyond depend on the order in which a product is added up, and so on how many others there are.
 _DIGITS = 12
-_BITS = 2048
+_BITS = 2048  # 256 bytes a text
+# How far the likeness of bits may lie below that of the trigrams, of which several share a bit.
 _DOUBT = 0.15
 _KEPT = 4096
 _FEW, _FEW_KEPT = 400, 64

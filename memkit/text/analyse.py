@@ -68,7 +68,7 @@ _LETTERS = (
     (0x0E01, 0x0E3A), (0x0E40, 0x0E4E), (0x0E50, 0x0E59), (0x0E81, 0x0EDF), (0x1000, 0x1049), (0x1050, 0x109D),
     (0x1780, 0x17D3),
 )  # fmt: skip  # as above
-_EMOJI = ((0x2600, 0x27BF), (0x1F000, 0x1FAFF))
+_EMOJI = ((0x2600, 0x27BF), (0x1F000, 0x1FAFF))  # symbols and dingbats, then the blocks of pictographs
 
 
 # Greek final sigma and ё change; acute and grave (stress marks, after NFC) and the soft hyphen have no image and go.
@@ -212,7 +212,7 @@ _SYLLABLE_RUN = re.compile("[" + "".join(f"{chr(low)}-{chr(high)}" for low, high
 _PIECE = re.compile(rf"[^\s\0-/:-@\[-^`{{-\x9f{_SIGNS}]+")
 _SOFT_HYPHEN = "\u00ad"
 _SIMPLE_WORD = re.compile(r"\w+")
-_KNOWN_WORDS_MAX = 200_000
+_KNOWN_WORDS_MAX = 200_000  # beyond, all are forgotten
 _CORPUS_WORDS_MAX = 100_000
 """Some 25 MB. DuckDB takes a millisecond to stem one word, as long as all else of a question."""
 

@@ -26,7 +26,9 @@ from memkit.text.facts import Cells, Facts, WordReader, cells
 from memkit.text.one_word import Lexicon, Synonyms
 from memkit.text.statements import Reader
 
+# Up to so many characters a text is one fact, compared as a whole; in longer ones the like places are found first.
 _FACT_CHARS = 240
+# The share of words from which two sentences are put beside each other, and from which two facts are.
 _ALIKE, _ALIKE_FACTS = 0.5, 0.3
 _MOST_PLACES = 250_000
 """Pairs of sentences of two texts that are compared; beyond, texts are compared as a whole, as facts are."""

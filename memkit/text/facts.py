@@ -38,7 +38,7 @@ _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{1,2}[./][0-9]{1,2}(?:[./][
 
 
 _NONE: Ints = np.empty(0, np.int64)
-_UNSEEN = -2
+_UNSEEN = -2  # a text that was not looked at yet; -1: one without a key
 
 
 class Numbers:

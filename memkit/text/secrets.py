@@ -314,7 +314,7 @@ def is_mixed(value: str) -> bool:
 
 LEAST, _MOST, _BOUND = 8, 1024, 60
 """Characters of a value that is known again, least and most, and those after which a pattern may have cut it."""
-_AT_ONCE, _MANY = 4, 10_000
+_AT_ONCE, _MANY = 4, 10_000  # kinds, and texts
 _KEPT = 500
 """Characters of a text whose secrets are remembered, at most."""
 _STARTS = re.compile(r"(?<![^\W_])[^\W_]|[^\w\s]|_")
@@ -353,7 +353,7 @@ _CLASSES = tuple(map(re.compile, (r"[a-zа-яё]", r"[A-ZА-ЯЁ]", r"\d", r"[^\
 _TURN = re.compile(r"[^\W\d_](?=\d)|\d(?=[^\W\d_])")
 _LOGIN = re.compile(r"[ \t]*+(?::?[ \t]*+[^\s@]++@\S+|:[ \t]*+\S+)?$")
 _NETWORK = re.compile(r"(?i)w[iy]-?fi|вай-?фа|роутер|router|network|сет[ия]")
-_BEFORE = 40
+_BEFORE = 40  # characters that are looked at for a word that says what follows
 
 
 def _is_piece_of_key(match: re.Match[str]) -> bool:

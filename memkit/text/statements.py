@@ -170,6 +170,7 @@ _COPULA = re.compile(
 )
 _MOST_CHARS = 400
 """A longer statement is prose, or data of a program, and is not compared."""
+# Words; with more it is a sentence that has a colon.
 _MOST_KEY, _MOST_VALUE = 4, 6
 
 

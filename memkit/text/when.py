@@ -18,6 +18,7 @@ Span = tuple[date, date]
 """First and last day."""
 
 _READ = 2000  # characters; a longer text is not a question
+# In days: a shorter span is told day by day, one up to the second by its month, a longer one by its year alone.
 _FEW_DAYS, _FEW_MONTHS = 15, 100
 
 _AND_YEAR = rf"(?:,?\s+{YEAR}\b)"

@@ -47,6 +47,8 @@ Texts: TypeAlias = Sequence[str] | Any  # or an Arrow array of strings, which ha
 _UNIT_ROWS = 8192  # normalised at a time: double precision doubles the memory
 _UNIT_ERROR = 1e-6  # a length in single precision is wrong by some 1e-7
 SHORT_WORK = 16  # batches without a bar; the cache asks for so many at a time, for as many cores, and shows its own
+# Without them a memory asked for by its own words counted 0 if it was the only one. They moved the mean nDCG@10 of the
+# labelled sets by -.0004.
 _PRIOR_TEXTS = 30
 _LEAST_DEVIATION = 0.005
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
@@ -80,6 +82,7 @@ class Calibration(NamedTuple):
     `alike` is the cosine from which single words of two languages mean the same; None where that is not known.
     """
 
+    # What an encoder has that says nothing else: the figures of `use` on labelled sets.
     vector: float = 0.2
     bm25: float = 0.6
     gram: float = 0.2

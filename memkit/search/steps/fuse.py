@@ -332,8 +332,9 @@ def _norms(pooled: Pooled, scale: tuple[str, float] | None) -> Floats:
     return norm
 
 
+# The logistic curve that `bench_answerable.py` fits.
 _OFFSET, _OF_BEST, _OF_GAP = -1.66, 3.95, 8.41
-_NEXT = 10
+_NEXT = 10  # candidates, above whose mean the best one stands out, or does not
 
 
 def may_count(fused: Floats) -> Mask:
