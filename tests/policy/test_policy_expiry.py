@@ -1,4 +1,4 @@
-"""Expiry and index validation."""
+"""Expiry: every kind of date, and all who ask for it end a memory at one instant."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ import pytest
 import memkit as mk
 from memkit.errors import ParameterError
 from memkit.policy.limits import Expiry
-from memkit.presets import index_policy
 
 
 @pytest.mark.quick
@@ -69,32 +68,6 @@ def test_cleanup_lists_what_it_would_remove_and_removes_nothing() -> None:
 def test_the_shown_statement_takes_the_day() -> None:
     assert "$until" in Expiry().sql()
     assert "timestamptz '2026-03-01 23:59:59.999999+00:00'" in Expiry().sql(as_of="2026-03-01")
-
-
-ENTRIES = pa.table(
-    {
-        "title": ["Пул", "Gone", "Out", "Pinned", "Закреплён"],
-        "status": ["valid", "missing", "invalid", "missing", "invalid"],
-        "reason": [None, "no such file", "outside_root", "no such file", "plugin_path"],
-        "pinned": [None, None, False, True, True],
-    }
-)
-
-
-@pytest.mark.parametrize(
-    ("invalid", "missing", "removed"),
-    [(False, False, []), (True, False, ["Out"]), (False, True, ["Gone"]), (True, True, ["Gone", "Out"])],
-)
-def test_cleaning_lists_the_wished_entries_and_never_a_pinned_one(invalid, missing, removed) -> None:
-    judged = mk.IndexCheck(auto_clean_invalid=invalid, auto_clean_missing=missing).transform(ENTRIES)
-    assert judged.filter(judged["would_remove"])["title"].to_pylist() == removed
-    assert judged["keep"].to_pylist() == [True, False, False, False, False]
-    assert judged["reason"].to_pylist() == [None, "missing", "invalid", "missing", "invalid"]
-    assert judged["given_reason"].to_pylist() == ENTRIES["reason"].to_pylist()
-
-
-def test_nothing_is_removed_by_the_documents_defaults() -> None:
-    assert mk.IndexCheck(**index_policy["index_check"]).get_params() == mk.IndexCheck().get_params()  # type: ignore[arg-type]  # a preset is plain data
 
 
 def judged_by(corpus: mk.Corpus, as_of: str) -> dict[str, set[str]]:

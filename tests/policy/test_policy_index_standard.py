@@ -1,4 +1,4 @@
-"""SplitPlan: parts give the text back, are cut where a reader would, and name their lines."""
+"""IndexCheck cleans what is asked for; the parts of SplitPlan give the text back and are cut where a reader would."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memkit.policy.index_standard import SplitPlan
+from memkit.policy.index_standard import IndexCheck, SplitPlan
 from memkit.policy.pipeline import Pipeline
+from memkit.presets import index_policy
 
 _LINES = st.sampled_from(["# Заголовок", "text of a line", "", "```", "## Two", "ещё строка", "   ", "\u2028", "\r"])
 
@@ -68,3 +69,29 @@ def test_parts_lie_in_a_folder_named_as_the_file() -> None:
     table = pa.table({"path": ["memory/notes/note.md", None], "text": ["aaaa\nbbbb\n", "aaaa\nbbbb\n"]})
     files = SplitPlan(max_tokens_per_file=2).plan(table)["file"].to_pylist()
     assert files == ["memory/notes/note/part1.md", "memory/notes/note/part2.md", "note/part1.md", "note/part2.md"]
+
+
+ENTRIES = pa.table(
+    {
+        "title": ["Пул", "Gone", "Out", "Pinned", "Закреплён"],
+        "status": ["valid", "missing", "invalid", "missing", "invalid"],
+        "reason": [None, "no such file", "outside_root", "no such file", "plugin_path"],
+        "pinned": [None, None, False, True, True],
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("invalid", "missing", "removed"),
+    [(False, False, []), (True, False, ["Out"]), (False, True, ["Gone"]), (True, True, ["Gone", "Out"])],
+)
+def test_cleaning_lists_the_wished_entries_and_never_a_pinned_one(invalid, missing, removed) -> None:
+    judged = IndexCheck(auto_clean_invalid=invalid, auto_clean_missing=missing).transform(ENTRIES)
+    assert judged.filter(judged["would_remove"])["title"].to_pylist() == removed
+    assert judged["keep"].to_pylist() == [True, False, False, False, False]
+    assert judged["reason"].to_pylist() == [None, "missing", "invalid", "missing", "invalid"]
+    assert judged["given_reason"].to_pylist() == ENTRIES["reason"].to_pylist()
+
+
+def test_nothing_is_removed_by_the_documents_defaults() -> None:
+    assert IndexCheck(**index_policy["index_check"]).get_params() == IndexCheck().get_params()  # type: ignore[arg-type]  # a preset is plain data
