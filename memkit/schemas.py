@@ -363,6 +363,24 @@ def with_ends(table: pa.Table) -> pa.Table:
     return table if ended is column else table.set_column(place, table.schema.field(place), ended)
 
 
+def without_views(table: pa.Table) -> pa.Table:
+    """`table` with plain texts in place of views, as Polars has: Arrow cannot take, filter or search those.
+
+    >>> without_views(pa.table({"text": pa.array(["чай"], pa.string_view())})).schema.field("text").type
+    DataType(large_string)
+    """
+    plain = [known.with_type(_without_views(known.type)) for known in table.schema]
+    return table.cast(pa.schema(plain, table.schema.metadata)) if plain != [*table.schema] else table
+
+
+def _without_views(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_large_list(kind):
+        return pa.large_list(_without_views(kind.value_type))
+    if pa.types.is_dictionary(kind):
+        return pa.dictionary(kind.index_type, _without_views(kind.value_type), kind.ordered)
+    return {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}.get(kind, kind)
+
+
 @lru_cache(256)
 def without_rows(schema: pa.Schema) -> pa.Table:
     """The table of this schema without rows, made once: Arrow takes a millisecond where columns are many."""

@@ -24,6 +24,7 @@ from memkit.base.params import check_value, path_of
 from memkit.display.sheet import ROWS, Cell, Sheet, is_number, named_in, sheet_of
 from memkit.display.views import ANY, Column, view_of
 from memkit.errors import ParameterError, count_of, did_you_mean, some_of
+from memkit.schemas import without_views
 from memkit.text.secrets import Mask, mask
 from memkit.text.sentences import marked
 
@@ -488,10 +489,8 @@ def shown(
 
 
 def _table(result: Any) -> pa.Table:
-    if isinstance(result, pa.Table):
-        return result
     try:
-        return pa.table(result)
+        return without_views(result if isinstance(result, pa.Table) else pa.table(result))
     except (TypeError, ValueError, pa.ArrowException) as error:
         raise ParameterError(f"show: expected a table or a result of memkit. Got {type(result).__name__}.") from error
 

@@ -27,7 +27,7 @@ from memkit.base.duck import as_arrow, interruptible, laid_out, literal, rows_of
 from memkit.base.params import AsOf, Estimator, Moment, check_column, describe, revision_of
 from memkit.errors import ParameterError
 from memkit.formats.spelling import time_of
-from memkit.schemas import KINDS, TIMESTAMP, ends_of, kinds_where
+from memkit.schemas import KINDS, TIMESTAMP, ends_of, kinds_where, without_views
 from memkit.tables.age import with_moments
 
 try:
@@ -441,7 +441,7 @@ def as_table(data: Any, over: str = "memories", owner: str = "table") -> pa.Tabl
         raise ParameterError(f"{owner} {expected}. Got {type(data).__name__}.")
     if len(set(data.column_names)) < data.num_columns:
         raise ParameterError(f"{owner}: column names must differ. Got {', '.join(data.column_names):.300}.")
-    return data
+    return without_views(data)
 
 
 def is_table(data: Any) -> bool:
@@ -492,8 +492,8 @@ def as_column(column: pa.ChunkedArray, field: pa.Field, owner: str = "table") ->
 
 
 def _is_text(kind: pa.DataType) -> bool:
-    """Whether a column holds texts, in any of Arrow's types for them: those of pandas are large ones."""
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+    """Whether a column holds texts: those of pandas are large ones."""
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def _split(tags: str | None) -> list[str] | None:
@@ -508,7 +508,6 @@ def _times(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """
     kind = column.type
     if _is_text(kind):
-        column = column.cast(pa.string()) if pa.types.is_string_view(kind) else column  # which Arrow cannot look up
         texts = pc.unique(column)
         moments = [None if text is None else time_of(text) for text in texts.to_pylist()]
         return pa.array(moments, TIMESTAMP).take(pc.index_in(column, value_set=texts))

@@ -7,6 +7,7 @@ from typing import Any
 
 import duckdb
 import pandas as pd
+import polars
 import pyarrow as pa
 import pytest
 
@@ -95,9 +96,15 @@ def test_add_table_takes_whatever_speaks_arrow() -> None:
     assert corpus.sql("select count(*) from labels join labels_too using (label)").fetchall() == [(1,)]
 
 
-def test_a_policy_takes_a_table_of_anybody(corpus: mk.Corpus) -> None:
-    judged = mk.Admission().transform(Speaks(pa.table({"text": ["Как дела?"]})), as_of=DAY)
-    assert judged["reason"].to_pylist() == ["length"]
+def test_a_frame_of_polars_is_read_judged_filtered_and_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    kinds, tags = polars.Series(["archive", None], dtype=polars.Categorical), [["чай"], []]
+    frame = polars.DataFrame({"text": ["чай", "кофе"], "kind": kinds, "tags": tags, "expires_at": ["2026-02-27", None]})
+    memories = mk.from_table(frame).memories
+    assert [memories[name].to_pylist() for name in ("kind", "tags")] == [["archive", None], tags]
+    assert mk.Expiry().cleanup(frame, as_of=DAY)["text"].to_pylist() == ["чай"]
+    assert polars.DataFrame(mk.Expiry().transform(frame, as_of=DAY)).drop("keep", "reason").equals(frame)
+    mk.show(frame)
+    assert "кофе" in capsys.readouterr().out
 
 
 def test_tags_in_one_text_are_split_at_commas() -> None:
