@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -17,7 +18,7 @@ from memkit.errors import ParameterError
 from memkit.panels.decay_panel import DecayPanel
 from memkit.policy.limits import Decay
 from memkit.policy.pipeline import Pipeline
-from memkit.presets import memory_v2_policy
+from memkit.presets import index_policy, memory_v2_policy
 from memkit.schemas import KINDS, TIMESTAMP
 from memkit.tables.age import FORMS, age_sql, decay_sql, decaying
 
@@ -135,8 +136,9 @@ def test_a_parameter_out_of_its_declaration_is_refused(bad: dict[str, object]) -
         Decay(**bad).sql()
 
 
-def test_the_defaults_are_the_documents_values() -> None:
-    assert Decay(**memory_v2_policy["decay"]).get_params() == Decay().get_params()  # type: ignore[arg-type]  # a preset is plain data
+@pytest.mark.parametrize("policy", [Decay, mk.Quota, mk.IndexCheck])
+def test_the_defaults_are_the_documents_values(policy: Any) -> None:
+    assert policy(**(memory_v2_policy | index_policy)[policy.name]).get_params() == policy().get_params()
 
 
 def test_the_days_own_memories_are_no_future_to_any_who_decay() -> None:

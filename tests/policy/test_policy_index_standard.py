@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from memkit.policy.index_standard import IndexCheck, SplitPlan
 from memkit.policy.pipeline import Pipeline
-from memkit.presets import index_policy
 
 _LINES = st.sampled_from(["# Заголовок", "text of a line", "", "```", "## Two", "ещё строка", "   ", "\u2028", "\r"])
 
@@ -91,7 +90,3 @@ def test_cleaning_lists_the_wished_entries_and_never_a_pinned_one(invalid, missi
     assert judged["keep"].to_pylist() == [True, False, False, False, False]
     assert judged["reason"].to_pylist() == [None, "missing", "invalid", "missing", "invalid"]
     assert judged["given_reason"].to_pylist() == ENTRIES["reason"].to_pylist()
-
-
-def test_nothing_is_removed_by_the_documents_defaults() -> None:
-    assert IndexCheck(**index_policy["index_check"]).get_params() == IndexCheck().get_params()  # type: ignore[arg-type]  # a preset is plain data

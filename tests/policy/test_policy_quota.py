@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 import memkit as mk
 from memkit.policy.limits import Quota
-from memkit.presets import memory_v2_policy
 from memkit.schemas import TIMESTAMP
 
 AS_OF = datetime(2026, 3, 1, tzinfo=UTC)
@@ -166,13 +165,6 @@ def test_dates_to_come_count_as_the_day_so_that_their_order_has_no_say() -> None
     assert Quota(max_facts=0).transform(table, as_of=AS_OF)["evict_rank"].to_pylist() == [2, 3, None, 1]
 
 
-@pytest.mark.quick
-def test_only_high_facts_over_the_total_stay_and_are_reported() -> None:
-    judged = Quota(max_facts=1).transform(facts(*[{"importance": "high"}] * 3), as_of=AS_OF)
-    assert judged["keep"].to_pylist() == [True] * 3
-    assert judged["over_limit"].to_pylist() == [3 - 1] * 3
-
-
 def test_absent_columns_are_neutral() -> None:
     judged = Quota(max_facts=0).transform(pa.table({"text": ["a", "b"]}), as_of=AS_OF)
     assert judged["keep"].to_pylist() == [True, True]
@@ -181,10 +173,6 @@ def test_absent_columns_are_neutral() -> None:
 def test_the_file_order_decides_where_no_date_is_known() -> None:
     table = pa.table({"kind": ["archive"] * 3, "path": ["b.md", "a.md", "a.md"], "line_start": [1, 9, 2]})
     assert Quota(max_facts=0).transform(table)["evict_rank"].to_pylist() == [None, 2, 1]
-
-
-def test_the_defaults_are_the_documents_values() -> None:
-    assert Quota(**memory_v2_policy["quota"]).get_params() == Quota().get_params()  # type: ignore[arg-type]  # a preset is plain data
 
 
 def test_the_statement_says_the_same_over_a_table_of_ones_own_which_has_no_row() -> None:
