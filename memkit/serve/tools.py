@@ -418,7 +418,7 @@ class Tools:
         for chunk in chunk_ids:
             if chunk not in places:
                 raise missing("chunk", chunk, known_ids)
-        taken = chunks.take([places[chunk] for chunk in chunk_ids])
+        taken = chunks.take(pa.array([places[chunk] for chunk in chunk_ids], pa.int64()))
         memories = search.corpus_.memories
         rows_of_memories = pc.index_in(taken["memory_id"], value_set=memories["memory_id"].combine_chunks())
         for name in set(_OF_FACTS) - {*taken.column_names}:

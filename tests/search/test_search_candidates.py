@@ -27,8 +27,7 @@ def test_arms_stand_side_by_side_and_a_gap_is_nan() -> None:
 
 
 def test_ties_share_the_better_rank() -> None:
-    one = merge({"bm25": scored((0, 0, 1.0), (0, 1, 1.0), (0, 2, 0.5))}, n_rows=3)
-    assert one.rank.tolist() == [[1], [1], [3]]
+    assert merge({"bm25": scored((0, 0, 1.0), (0, 1, 1.0), (0, 2, 0.5))}, n_rows=3).rank.tolist() == [[1], [1], [3]]
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
