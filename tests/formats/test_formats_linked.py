@@ -346,7 +346,7 @@ def test_a_page_of_which_there_is_a_title_alone_is_a_problem_and_no_hit(tmp_path
 def test_links_to_files_and_names_with_a_number_sign_lead_where_they_say(tmp_path: Path) -> None:
     (tmp_path / ".obsidian").mkdir()
     page = (
-        "[[фото.png]] [x](договор.pdf#page=2) [y](нет.pdf) ![z](фото.png) [[нет.png]]\n"
+        "[[фото.png]] [x](./договор.pdf?raw=1#page=2) [y](нет.pdf?raw=1) ![z](фото.png) [[нет.png]]\n"
         "[[C# notes]] [c](C%23%20notes.md) [[C# notes#Часть]] [[b#Раздел]]\n"
     )
     files = {"a.md": page, "C# notes.md": "## Часть\n\nтекст\n", "b.md": "## Раздел\n\nтекст\n"}
@@ -356,7 +356,7 @@ def test_links_to_files_and_names_with_a_number_sign_lead_where_they_say(tmp_pat
     found = {written: (row["type"], row["to_id"]) for written, row in links.items() if row["state"] == "found"}
     assert found == {
         "[[фото.png]]": ("attachment", None),
-        "[x](договор.pdf#page=2)": ("attachment", None),
+        "[x](./договор.pdf?raw=1#page=2)": ("attachment", None),
         "[[C# notes]]": ("links_to", "workspace:C# notes.md#часть"),
         "[c](C%23%20notes.md)": ("links_to", "workspace:C# notes.md#часть"),
         "[[C# notes#Часть]]": ("links_to", "workspace:C# notes.md#часть"),

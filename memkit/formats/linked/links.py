@@ -62,6 +62,11 @@ class Link(NamedTuple):
     is_embed: bool
     whole: str
 
+    @property
+    def file(self) -> str:
+        """The target without what an address asks of it, as in ``data.csv?raw=1``; in brackets all is a name."""
+        return self.target if self.is_wiki else self.target.partition("?")[0]
+
 
 def without_code(text: str, code: Fences) -> str:
     """`text` with blanks in the place of its fences and code spans; line and character numbers stay.

@@ -285,8 +285,8 @@ def names_file(link: Link) -> bool:
     >>> [names_file(link) for link in links_in("[[a.png]] [b](b.pdf#page=2) [[v1.2]] [[b.md]]")]
     [True, False, False, True]
     """
-    ending = _ENDING.fullmatch(posixpath.splitext(link.target)[1]) if "." in link.target else None
-    return ending is not None and not link.target.lower().endswith(MARKDOWN)
+    ending = _ENDING.fullmatch(posixpath.splitext(link.file)[1]) if "." in link.file else None
+    return ending is not None and not link.file.lower().endswith(MARKDOWN)
 
 
 class _Files:
@@ -299,7 +299,7 @@ class _Files:
 
     def have(self, link: Link, source: str) -> bool:
         """Whether one of them is what a link of the page at `source` names; in brackets a name alone will do."""
-        for target in (link.target, link.whole):
+        for target in {link.target, link.whole, link.file} - {""}:
             places = (posixpath.join(posixpath.dirname(source), target), target.lstrip("/"))
             held = self._paths if link.is_wiki else self._places
             if not held.isdisjoint(map(posixpath.normpath, places)):
