@@ -23,6 +23,7 @@ from uuid import UUID
 import pyarrow as pa
 
 from memkit.base.hashes import digest
+from memkit.base.parallel import bar
 from memkit.base.params import AsOf, as_of_time, check_choice, current_names, describe, path_of
 from memkit.base.plugins import EXPORTS
 from memkit.change.diff import Diff
@@ -756,7 +757,7 @@ def _compared(job: Job, rows: Sequence[Row]) -> list[Row]:
     _refuse_unwritable(job)
     back = _Back(job, *_read_back(job.out.files))
     table = []
-    for row in rows:
+    for row in bar("comparing", rows, leave=False):
         memory_id, came = row["memory_id"], back.row_of.get(row["memory_id"])
         fields = [name for name in COMPARED if row[name] not in (None, "", [], False)]
         fields += [EXTRA] if extra_of(row) else []
@@ -793,7 +794,7 @@ _Led = dict[str, set[tuple[str | None, str]]]
 def _read_back(files: Mapping[str, str]) -> tuple[dict[str, list[Row]], _Led]:
     """The memories of the drafted files by path, and where the links of each lead."""
     with tempfile.TemporaryDirectory() as empty:  # no text of a memory is left there where the process is killed
-        nothing = read(Path(empty), Options())
+        nothing = read(Path(empty), Options(progress=True))
         tables = read_with(nothing, {path: text.encode() for path, text in files.items()}).tables
     by_path: dict[str, list[Row]] = {}
     for row in tables["memories"].to_pylist():

@@ -24,6 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit import Corpus, read
+from memkit.base.parallel import bar
 from memkit.base.params import Rev, path_of, rev_text, zone_of
 from memkit.errors import FormatError
 from memkit.extend import Moment
@@ -108,10 +109,12 @@ def versions_of(
         try:
             if tree_of(repository, root, head).is_too_large:  # git would run out of memory over it
                 raise TooManyFilesError
-            for some in _batches(log(repository, head.id, max_commits)):
-                repository.expect(_contents(some))
-                for logged in some:
-                    kept.add(logged, *states.step(logged))
+            with bar("commits", leave=False) as shown:
+                for some in _batches(log(repository, head.id, max_commits)):
+                    repository.expect(_contents(some))
+                    for logged in some:
+                        kept.add(logged, *states.step(logged))
+                        shown.update()
         except TooManyFilesError:
             rows.problem("too_many_files", ".", f"at most {MOST_PATHS} files and folders", "more", quote=False)
         except GitError as error:
@@ -163,7 +166,7 @@ class States:
                 raise TooManyFilesError
         before, after = list[Known](), list[Known]()
         stale = self._stale(tree, changed, before, after)
-        for path in stale:
+        for path in bar("reading", stale, silent=len(stale) < _AHEAD, leave=False):
             before += self.memories.pop(path, ())
             self.parsed.pop(path, None)
             if path in self.roles:
