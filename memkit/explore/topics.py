@@ -28,7 +28,7 @@ from memkit.base.hashes import place
 from memkit.base.params import current_names
 from memkit.errors import ParameterError, count_of
 from memkit.extend import Moment, as_encoder
-from memkit.extend.showing import ROWS, Sheet, Tabular, sheet_of
+from memkit.extend.showing import ROWS, Sheet, Tabular, bar, sheet_of
 from memkit.extend.writing import AsOf, check_value, describe
 from memkit.index.ann import Centring
 from memkit.index.encoders.base import Vectors, as_texts, unit_means, unit_rows
@@ -287,7 +287,7 @@ def _silhouettes(points: Vectors, most: int) -> dict[int, float]:
         return {}
     tree, distance = _tree(points), 1 - points @ points.T
     scores = {}
-    for k in _tried(most):
+    for k in bar("numbers of topics", _tried(most), leave=False):
         centre = _moved(points, _means(points, fcluster(tree, k, "maxclust") - 1))
         if len(np.unique(label := nearest(points, centre)[0])) > 1:
             scores[k] = round(float(_silhouette(distance, label).mean()), 6)
@@ -322,7 +322,7 @@ def _resampled(points: Vectors, label: Ints, k: int, seed: int) -> tuple[Floats,
         return np.full(k, np.nan), np.ones(len(points))
     draw = np.random.default_rng(seed)
     jaccard, stays = np.zeros(k), np.zeros(len(points))
-    for _ in range(RESAMPLES):
+    for _ in bar("resampling", range(RESAMPLES), leave=False):
         drawn = points[np.sort(draw.integers(0, len(points), min(len(points), SAMPLE)))]
         other, _ = nearest(points, _moved(drawn, _centres(drawn, k)))
         shared = np.zeros((k, k))
