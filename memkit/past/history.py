@@ -24,7 +24,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit import Corpus, read
-from memkit.base.parallel import bar
 from memkit.base.params import Rev, path_of, rev_text, zone_of
 from memkit.errors import FormatError
 from memkit.extend import Moment
@@ -42,6 +41,7 @@ from memkit.extend.showing import (
     Picture,
     Sheet,
     Since,
+    bar,
     day_axis,
     memory_axis,
     rows_of,
