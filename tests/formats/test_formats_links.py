@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import memkit as mk
-from memkit.base.parallel import heard
 from memkit.formats.linked.links import links_in
 from memkit.tables.samples import sample_data, write_files
 
@@ -270,10 +269,3 @@ def test_the_picture_names_the_pages_around_one_page() -> None:
     with pytest.raises(mk.errors.ParameterError, match=r"Did you mean 'tables/orders.md'"):
         mk.plot.links(okf, "tables/order.md")
     assert "no page links" in mk.plot.links(mk.from_table({"text": ["чай"]})).empty
-
-
-def test_looking_up_links_says_how_far_it_is(tmp_path: Path) -> None:
-    told: list[tuple[str, int, int | None]] = []
-    with heard(lambda *step: told.append(step)):
-        corpus_of(tmp_path, {"a.md": "[[b]]\n[[c]]\n", "b.md": "[[a]]\n"})
-    assert ("looking up links", 3, 3) in told
