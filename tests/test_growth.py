@@ -564,7 +564,7 @@ OPERATIONS: dict[str, tuple[Files, Callable[[Any], object]]] = {
 def test_an_operation_beside_twice_the_memories_takes_twice_the_time(name: str, tmp_path: Path) -> None:
     files, work = OPERATIONS[name]
 
-    def store(count: int) -> mk.Store:
+    def store(count: int) -> Any:
         return mk.store(write_files(tmp_path / str(count), files(count)))
 
     assert_grows_linearly(work, store, **units(files))
