@@ -301,6 +301,7 @@ def _trigrams(text: str) -> Ints:
     """The distinct trigrams of a text, as numbers; case and repeated blanks do not count."""
     plain = " ".join(text.casefold().split())
     signs = np.frombuffer(f"{plain:\0<3}".encode("utf-32-le", "replace"), np.uint32).astype(np.int64)
+    # A code point has 21 bits.
     return np.unique((signs[:-2] << 42) + (signs[1:-1] << 21) + signs[2:])
 
 
@@ -313,6 +314,7 @@ def _bits(texts: Sequence[str]) -> NDArray[np.uint8]:
     blank = signs == ord(" ")
     if (repeated := blank[1:] & blank[:-1]).any():
         signs = signs[np.append(True, ~repeated)]
+    # Multiplied by the primes of XXH32.
     number = signs[:-2] * np.uint32(0x9E3779B1) ^ signs[1:-1] * np.uint32(0x85EBCA77)
     number = (number + signs[2:] * np.uint32(0xC2B2AE3D)) >> np.uint32(32 - _BITS.bit_length() + 1)
     within = (signs[:-2] != 0) & (signs[2:] != 0)

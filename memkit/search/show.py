@@ -54,7 +54,7 @@ HITS = result_schema(
     (_COUNT, "n_alike"),
     (WORDS, "replaces"),
 )
-_MOST_ALIKE = 20
+_MOST_ALIKE = 20  # memories that are named under a hit
 _CHUNK_COLUMNS = ("memory_id", "chunk_id", "text", "path", "line_start", "line_end")
 
 

@@ -92,6 +92,7 @@ class Sets:
             sizes = np.array([len(row) for row in self._rows], dtype=np.int64)
             members = np.concatenate([*self._rows, _NONE])
             ends = np.append(0, np.cumsum(sizes))
+            # By 2**64 over the golden ratio, which spreads near numbers; the upper six bits choose one of 64.
             bits = np.uint64(1) << ((members.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(58))
             signatures = np.zeros(len(sizes), np.uint64)
             some = sizes > 0

@@ -118,7 +118,7 @@ class UseEncoder(TextEncoder):
     dedup_threshold = 0.85
     # From here on .01 of made pairs that differ in one common word merge (pears, plums); at .58 it was .055.
     synonym_threshold = 0.8
-    activity_threshold = 0.5
+    activity_threshold = 0.5  # of two words in -ing
     # Chosen on labelled sets: flat from half to twice as much weight of words.
     calibration = Calibration(alike=0.6)
 
