@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -242,7 +241,7 @@ def test_an_arm_brought_up_to_date_holds_what_a_fitted_one_holds(tmp_path: Path,
     for arm, folder in ((followed, "followed"), (fresh, "fresh")):
         arm.save(tmp_path / folder)
     for file in sorted((tmp_path / "fresh").iterdir()):
-        assert pq.read_table(tmp_path / "followed" / file.name).equals(pq.read_table(file), check_metadata=True)
+        assert (tmp_path / "followed" / file.name).read_bytes() == file.read_bytes()
 
 
 def test_after_scattered_edits_rows_are_told_as_after_a_fresh_fit() -> None:
