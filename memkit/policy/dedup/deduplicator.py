@@ -182,7 +182,7 @@ class Deduplicator(Policy):
     least id. A memory without a date is taken to be as old as the one that the rule prefers. Every refused row forms a
     pair with its survivor. A chain A~B~C in which A and C are not a pair is not merged, but listed in ``chains_`` (see
     `memkit.policy.dedup.clusters.settle`). So a second run over the survivors finds nothing, as long as texts keep
-    their vectors and mean-centering (`centre`) subtracts the same mean.
+    their vectors, mean-centering (`centre`) subtracts the same mean, and each template keeps enough texts to be one.
 
     Of texts of one template, such as a section that many pages have, those that fill its gaps differently, with another
     name, number or rare word, are no pair and are not listed.
