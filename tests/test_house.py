@@ -22,7 +22,7 @@ CEILINGS = {
     ),
     "public names": (64, "what is at the top; the rest is in rooms, as mk.errors and mk.labels"),
     "lines of tests": (
-        62_470,
+        62_456,
         "hits are those of a ranking in which all candidates are folded; with blanks",
     ),
     "longest module": (638, "memkit/text/secrets.py, whose rows are data"),
