@@ -46,6 +46,7 @@ def test_the_records_of_a_document_are_in_the_list_or_object_that_says_most(
 ) -> None:
     documents = {
         "blocks": {"agent": "a", "blocks": [{"value": TEA}, {"value": COFFEE}]},
+        "talk": {"core_memory": [{"value": TEA}, {"value": COFFEE}], "messages": [{"role": "a", "content": "b"}]},
         "deeper": {"user": {"narratives": [{"said": {"it": TEA}}, {"said": {"it": COFFEE}}]}},
         "edges": {"group": "a", "edges": [{"fact": TEA}], "nodes": [{"summary": COFFEE, "name": "Борис"}]},
         "by key": {"one": {"about": TEA}, "two": {"about": COFFEE}},

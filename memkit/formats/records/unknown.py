@@ -304,7 +304,10 @@ def _above(value: Any, place: Place, kind: type) -> list[Any]:
 
 TEXTS = ("text", "content", "memory", "body", "note", "fact", "observation", "data")
 """What the text of a memory is called, the surest name first; `description` and `message` name other things too."""
-LISTS = ("memories", "items", "results", "entries", "notes", "records", "facts", "data", "rows", "messages")
+LISTS = (
+    *("memories", "core_memory", "items", "results", "entries", "notes", "records", "facts", "data", "rows"),
+    "messages",
+)
 """Keys under which a document may hold its list."""
 MAX_BYTES = 2**20
 """Larger files are only named, unless ``json='rows'`` asks for their rows."""
