@@ -447,8 +447,8 @@ _CLOCK_WORDS = re.compile(
 def in_digits(text: str) -> str:
     """A text in which each time of day with words is its digits; what may as well be a count stays: «2 дня».
 
-    >>> [in_digits(text) for text in ("9:30 вечера: чай", "at half past nine", "12 at night", "8 часов сна, 2 дня")]
-    ['21:30: чай', '09:30', '00:00', '8 часов сна, 2 дня']
+    >>> [in_digits(text) for text in ("9:30 вечера: чай", "at half past nine", "12 at night", "8 часов сна, 22 дня")]
+    ['21:30: чай', '09:30', '00:00', '8 часов сна, 22 дня']
     """
     return _CLOCK_WORDS.sub(_digits_of, text) if _HINTS.search(text.lower()) and _HAS_CLOCK_WORD.search(text) else text
 
@@ -460,7 +460,8 @@ def _digits_of(match: re.Match[str]) -> str:
     if said.get("word") in _NOONS:
         is_time = not said.keys().isdisjoint(("at", "ends", "part"))
     elif half:
-        is_time = half == "a" or hour not in (2, 3, 4) or not said.keys().isdisjoint(("at", "minute", "unit", "part"))
+        counts = (2, 3, 4, 21, 22, 23) if said[half] == "дня" else (2, 3, 4)
+        is_time = half == "a" or hour not in counts or not said.keys().isdisjoint(("at", "minute", "unit", "part"))
     else:
         is_time = "part" in said or ("unit" in said and ("at" in said or "clock" in said["unit"]))
     if not is_time or hour > 23 or minute > 59 or (half == "a" and hour > 12):
