@@ -255,14 +255,10 @@ class Live:
             if self._fitted is None or corpus.tables != self._fitted[0].tables:
                 searched = self.select(corpus) if self.select else corpus
                 self._fitted = corpus, Retriever(**self.parameters).fit(searched, encode=self.encode)
-                self._encode_later()
+                if self._encoding is None and self._waiting() is not None:  # what this fit left for later
+                    self._encoding = threading.Thread(target=self._encode_beside, daemon=True)
+                    self._encoding.start()
             return self._fitted[1]
-
-    def _encode_later(self) -> None:
-        """Start to encode what the last fit left for later, unless a thread does so."""
-        if self._encoding is None and self._waiting() is not None:
-            self._encoding = threading.Thread(target=self._encode_beside, daemon=True)
-            self._encoding.start()
 
     def _waiting(self) -> Retriever | None:
         """The last fit, if texts of it wait."""

@@ -473,14 +473,10 @@ def keywords(words: tuple[str, ...] | list[str], beginnings: bool = True) -> str
     >>> keywords(("план", "я"))
     '(?i)(?:^|[^\\\\p{L}\\\\p{N}_])(?:план|(?:я)(?:$|[^\\\\p{L}\\\\p{N}_]))'
     """
-    prefixes = [word for word in words if beginnings and _is_prefix(word)]
+    prefixes = [word for word in words if beginnings and word[1:] and "а" <= word[-1].lower().replace("ё", "е") <= "я"]
     whole = [word for word in words if word not in prefixes]
     parts = [alternatives(prefixes)] * bool(prefixes) + [f"(?:{alternatives(whole)}){END}"] * bool(whole)
     return f"(?i){START}(?:{'|'.join(parts)})" if parts else NOTHING
-
-
-def _is_prefix(word: str) -> bool:
-    return len(word) > 1 and "а" <= word[-1].lower().replace("ё", "е") <= "я"
 
 
 Row = dict[str, Any]
