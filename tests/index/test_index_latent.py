@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from memkit.index.encoders import lsa as module
+from memkit.index.encoders import without_model as module
 from memkit.index.encoders.without_model import latent_vectors
 from memkit.text.analyse import terms_by
 
