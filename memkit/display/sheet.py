@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
-from functools import reduce
 from numbers import Number
 from typing import Any
 
@@ -531,11 +530,9 @@ def named_in(memories: pa.Table, texts: Iterable[str]) -> Mask:
     if len(parts) > _MANY:  # a long diff
         return named_by(memories)
     columns = [texts_of(memories[name]) for name in OF_MEMORY if name in memories.column_names]
-    looks = ["|".join(parts[start : start + _AT_ONCE]) for start in range(0, len(parts), _AT_ONCE)]
-    says = [pc.match_substring_regex(column, look) for column in columns for look in looks]
-    says.append(pc.match_substring_regex(memories["text"], _PHRASE))
-    named = reduce(pc.or_, (pc.fill_null(one, False) for one in says))  # few, for which RE2 would be made anew
-    return Mask(text for column in columns for text in column.filter(named).to_pylist() if text)
+    looks = [_PHRASE, *("|".join(parts[start : start + _AT_ONCE]) for start in range(0, len(parts), _AT_ONCE))]
+    named = (column.filter(pc.match_substring_regex(column, look)) for column in columns for look in looks)
+    return Mask(text for texts in named for text in texts.to_pylist())
 
 
 def named_by(memories: pa.Table) -> Mask:
