@@ -54,3 +54,5 @@ def test_a_long_memory_leaves_room_for_the_others(corpus_of: Any) -> None:
     assert few.num_rows == 9
     assert few.equals(of_all)
     assert set(search.with_params(unit="chunk").search(query, 12)["memory_id"].to_pylist()) == {"m0"}
+    narrowed = search.with_params(fusion="rrf", pool=60).ask(query).with_params(pool=18).ranked()
+    assert narrowed.score.tolist() == search.with_params(fusion="rrf", pool=18).ask(query).ranked().score.tolist()
