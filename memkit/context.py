@@ -23,6 +23,7 @@ from memkit.base.params import (
     Moment,
     adopt,
     check_corpus,
+    check_value,
     describe,
     disown,
     estimator,
@@ -296,6 +297,7 @@ class ContextBuilder(Estimator):
         [1, 2]
         """
         self.check_params()
+        check_value("ContextBuilder.build", "user_id", user_id, "str", nullable=True)
         moment, search = Moment.from_as_of(as_of), self._fitted(corpus)
         params = {"user_id": user_id, "until": moment.last_visible, "unseen": moment.unseen(search.future)}
         profile = _own_facts(corpus, {**params, "kind": "profile"}, PROFILE, lambda row: row["importance"] == "high")

@@ -67,6 +67,8 @@ def test_only_high_profile_facts_and_unexpired_ones_enter() -> None:
 
 @pytest.mark.quick
 def test_another_user_is_never_seen() -> None:
+    with pytest.raises(ParameterError, match="'user_id' must be a str or None"):
+        mk.ContextBuilder().build(corpus_of(fact("чай")), 5, "чай")  # type: ignore[arg-type]  # what is refused
     corpus = corpus_of(fact("чай"), {**fact("чай и секрет"), "user_id": "boris"})
     built = builder(corpus).build(corpus, "anna", "чай секрет", AS_OF)
     assert "секрет" not in built.text

@@ -88,6 +88,10 @@ def test_an_editor_completes_the_names() -> None:
 def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
     with pytest.raises(AttributeError, match=r"'Corpora'\. Expected one of Admission, .* mean 'Corpus'"):
         _ = mk.Corpora
+    with pytest.raises(
+        AttributeError, match=r"^((?!map,).)*\bmap, ((?!map).)*$"
+    ):  # a plugin of memkit's own is named once
+        _ = mk.panels.weights
 
 
 def test_a_name_of_an_older_memkit_is_refused_with_what_to_do_instead() -> None:

@@ -55,7 +55,7 @@ def room(package: str, file: str, door: Any = None) -> tuple[list[str], Callable
         is_asked = door is not None and not name.startswith("_")
         if is_asked and (plugin := door.get(name)) is not None:
             return plugin
-        known = [*places, *(door.names() if is_asked else ())]
+        known = [*dict.fromkeys((*places, *(door.names() if is_asked else ())))]
         raise AttributeError(
             f"{called} has no {name!r}. Expected one of {', '.join(known)}.{did_you_mean(name, known)}"
         )

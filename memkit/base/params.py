@@ -429,11 +429,11 @@ def check_choice(name: str, value: object, choices: Iterable[str], owner: str) -
 
     Examples
     --------
-    >>> check_choice("target", "memry", ["memory", "user"], "add")
+    >>> check_choice("target", "memry", ["memory", "user", "memory"], "add")
     Traceback (most recent call last):
     memkit.errors.ParameterError: add: 'target' must be one of 'memory', 'user'. Got 'memry'. Did you mean 'memory'?
     """
-    check_value(owner, name, value, "str", choices=tuple(choices))
+    check_value(owner, name, value, "str", choices=tuple(dict.fromkeys(choices)))
 
 
 def check_column(name: str, columns: Iterable[object], owner: str) -> None:

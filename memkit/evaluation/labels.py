@@ -259,7 +259,8 @@ def as_arrow_table(source: Any, what: str) -> pa.Table:
             return pa.Table.from_pandas(source, preserve_index=False)
         return source if isinstance(source, pa.Table) else pa.table(source)
     except (pa.ArrowException, TypeError, ValueError) as error:  # ValueError: half a character, a name twice
-        raise ParameterError(f"{what}: expected a table, a data frame or a path. {error}") from error
+        got = f"{type(source).__name__}: {error}"
+        raise ParameterError(f"{what}: expected a table, a data frame or a path. Got {got}") from error
 
 
 def _typed(source: Any, schema: pa.Schema, what: str) -> pa.Table:

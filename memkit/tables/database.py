@@ -236,6 +236,8 @@ class Database:
             raise
 
     def _check_index(self, query: str) -> None:
+        if not isinstance(query, str):
+            raise QueryError(f"expected SQL as text. Got {query!r:.200}.")
         for index in _OWN_INDEX.finditer(query):
             if index[2].lower() in self._tables:
                 raise QueryError(

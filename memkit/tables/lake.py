@@ -212,10 +212,12 @@ _MOST_POINTER = 4_096
 
 def is_lake(folder: Path) -> bool:
     """Whether `folder` holds a saved corpus, also one of an older memkit: others may have files of these names too."""
-    if (folder / POINTER).is_file():
-        with suppress(OSError), (folder / POINTER).open("rb") as pointer:
-            return b'"save"' in pointer.read(_MOST_POINTER) or any(folder.glob(f"{SAVED}*"))
-    return all((folder / name).is_file() for name in (MANIFEST, _MEMORIES))
+    with suppress(OSError):  # a folder that may not be looked into says so when it is read
+        if (folder / POINTER).is_file():
+            with (folder / POINTER).open("rb") as pointer:
+                return b'"save"' in pointer.read(_MOST_POINTER) or any(folder.glob(f"{SAVED}*"))
+        return all((folder / name).is_file() for name in (MANIFEST, _MEMORIES))
+    return False
 
 
 def is_bucketed(folder: Path) -> bool:

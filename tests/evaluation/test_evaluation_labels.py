@@ -130,7 +130,7 @@ ROWS = {
     "no memory": (judged(("q", None, 1)), r"a 'memory_id' in every row\. Got None in row 0"),
     "empty": (pa.table(judged(("q", "m", 1))).slice(0, 0), r"at least one row"),
     "no column": ({"query_id": ["q"], "memory": ["m"], "relevance": [1]}, r"column 'memory_id'.* mean 'memory'"),
-    "no table": (7, r"a table, a data frame or a path"),
+    "no table": (7, r"a table, a data frame or a path\. Got int: "),
     "half a character": (judged(("q", "\ud800", 1)), r"qrels: expected"),
 }
 

@@ -227,14 +227,11 @@ def test_a_branch_of_the_root_has_a_category_and_a_path_of_its_own(
 def test_the_index_of_a_split_file_says_how_it_was_split(tmp_path: Path, written: str, rule: str) -> None:
     """Index standard, section 5: index.md holds title, parts, tokens_total, split: auto, updated."""
     head = f"---\ntitle: T\nparts: [part1.md]\ntokens_total: 4\n{written}updated: 2026-01-01\n---\n"
-    entry = {**ENTRY, "file": "c/n/index.md"}
-    branch = {"type": "index-branch", "category": "c", "files": [entry]}
+    branch = {"type": "index-branch", "category": "c", "files": [{**ENTRY, "file": "c/n/index.md"}]}
     named = {"type": "index-root", "branches": [{"category": "c", "path": "c/index.json"}]}
     files = {"index.json": json.dumps(named), "c/index.json": json.dumps(branch), "c/n/part1.md": "Чай с мёдом.\n"}
-    corpus = mk.read(
-        write_files(tmp_path, {f"memory/{name}": text for name, text in (files | {"c/n/index.md": head}).items()})
-    )
-    assert rules_of(corpus) == [(rule, "split")]
+    write_files(tmp_path / "memory", files | {"c/n/index.md": head})
+    assert rules_of(mk.read(tmp_path)) == [(rule, "split")]
 
 
 @pytest.mark.parametrize(
@@ -256,8 +253,7 @@ def test_a_number_in_a_list_of_words_is_converted_and_reported(tmp_path: Path, n
     """Rust Brain, 2.1 and 2.2: arrays of strings."""
     record = {"format_version": "1.0.0", "id": "p", "template": "t", "variables": {}, "tier": "core", "usage_stats": {}}
     item = {"format_version": "1.0.0", "user_id": "u", "input": "q", "response": "a", "timestamp": "2026-01-01"}
-    corpus = mk.read(
-        write_files(tmp_path, {"r.json": json.dumps({**(record if name == "triggers" else item), name: [7, "a"]})})
-    )
+    row = {**(record if name == "triggers" else item), name: [7, "a"]}
+    corpus = mk.read(write_files(tmp_path, {"r.json": json.dumps(row)}))
     assert corpus.memories["tags"].to_pylist() == [["7", "a"]]
     assert [rule for rule in rules_of(corpus) if rule[1] == name] == [("bad_value", name)]

@@ -110,8 +110,8 @@ def test_the_statement_shown_is_the_statement_that_runs() -> None:
     assert [row[0] for row in shown] == pipeline.transform(table, AS_OF)["keep"].to_pylist() == [False, True]
 
 
-@pytest.mark.parametrize("steps", [[], ["admission"], [Admission(), None]])
-def test_steps_must_be_policies(steps: list[object]) -> None:
+@pytest.mark.parametrize("steps", [[], ["admission"], [Admission(), None], 5, Admission()])
+def test_steps_must_be_policies(steps: object) -> None:
     with pytest.raises(ParameterError, match="at least one policy"):
         Pipeline(steps).transform(pa.table({"text": ["a"]}))  # type: ignore[arg-type]  # what is refused
 
@@ -240,8 +240,6 @@ def test_it_clones_and_its_steps_parameters_are_reached_by_name() -> None:
     assert pipeline.steps[1].max_facts == 3
     with pytest.raises(ParameterError, match=r"no parameter 'quotas__max_facts'.*Did you mean 'quota__max_facts'"):
         copied.set_params(quotas__max_facts=1)
-    with pytest.raises(ParameterError, match="'steps' must be at least one policy"):
-        copied.set_params(steps=[]).fit(pa.table({"text": ["a"]}))
 
 
 KEPT = [

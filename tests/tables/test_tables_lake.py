@@ -281,6 +281,7 @@ def test_what_other_programs_name_alike_makes_no_lake(name: str, tmp_path: Path)
     (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).write_text('{"id": "my-plugin", "version": "1.0.0"}', encoding="utf-8")
     assert not is_lake(tmp_path)
+    assert not is_lake(tmp_path / "x" / ("y" * 5000))  # the system refuses to look, as into a locked folder
     assert not is_bucketed(tmp_path)
     assert len(mk.read(tmp_path).memories) == 1
 
