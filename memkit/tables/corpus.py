@@ -716,7 +716,6 @@ def states_at(corpus: Any, moments: Iterable[Rev]) -> list[Corpus]:
     return states
 
 
-@current_names
 class Sharded(Protocol):
     """The module of `LAKES` that saves and opens buckets."""
 
@@ -725,6 +724,7 @@ class Sharded(Protocol):
     def save_buckets(self, tables: Mapping[str, pa.Table], folder: Path, count: int, attached: Writers, /) -> None: ...
 
 
+@current_names
 def open_lake(path: str | Path, source: str | Path | None = None, *, trust: bool = False) -> Corpus:
     """Open a snapshot (a lake) that `Corpus.save` wrote.
 

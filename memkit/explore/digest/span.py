@@ -116,7 +116,7 @@ def _from_git(corpus: Corpus, since: datetime, until: Moment, user_id: str | Non
     if undated and ends.after is None:
         notes.append(f"{count_of(undated, 'change')} without a date: in no commit yet.")
     if n_moved:
-        notes.append(f"{count_of(n_moved, 'memory')} moved to another file, unchanged.")
+        notes.append(f"{count_of(n_moved, 'memory')} moved to another file, or had a copy there: unchanged.")
     notes += [str(row["message"]) for row in rows.table("problems").to_pylist()]
     return Span(since, until.last_visible, "git", before, after, changes, tuple(notes)), ""
 

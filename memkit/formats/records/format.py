@@ -142,7 +142,8 @@ def _read_unknown(file: File, rows: Rows, documents: list[_Item]) -> bool:
     items = _whole(unknown)
     named = None
     if is_json and (reads_all or not is_transcript(items)):
-        named = _name_of_texts(items, reads_all)
+        name = name_of_text(items) or ("message" if reads_all and any(map(said_in, items)) else None)
+        named = None if name is None else f"field {name!r}"
         if named is None:
             is_whole = len(items) == 1 and items[0] is documents[0].value
             is_setup = is_whole and not reads_all and sets_up(source.name, items[0])
@@ -170,12 +171,6 @@ def _read_unknown(file: File, rows: Rows, documents: list[_Item]) -> bool:
 
 def _whole(unknown: Sequence[_Unknown]) -> list[Any]:
     return [value for value, document, _ in unknown if not document.fault]
-
-
-def _name_of_texts(items: list[Any], reads_all: bool) -> str | None:
-    """What holds the texts of most items, in the words of a message."""
-    name = name_of_text(items) or ("message" if reads_all and any(map(said_in, items)) else None)
-    return None if name is None else f"field {name!r}"
 
 
 def _by_prose(unknown: Sequence[_Unknown], reads_all: bool) -> tuple[Sequence[_Unknown], str | None]:
@@ -209,8 +204,7 @@ def _is_step(item: _Item) -> bool:
 def _read_journal(source: Source, rows: Rows, items: list[_Item]) -> None:
     """Each step of a journal to a row of ``migrations``; a line that is none to a problem."""
     for item in items:
-        row = _step_of(source, item)
-        if row is not None:
+        if row := _step_of(source, item):
             rows.add("migrations", row)
             continue
         got = item.value if isinstance(item.value, str) else json_text(item.value)

@@ -23,7 +23,6 @@ from memkit.formats.spelling import OWNERS, first_of, integer_of, measures_in, p
 from memkit.formats.syntax.nodes import Node
 
 CURRENT = "1.0.0"
-_VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)")
 _LOOSE_VERSION = re.compile(r"[vV]?(\d+)(?:\.|$)")
 
 
@@ -183,7 +182,7 @@ _TIER_IMPORTANCE = {"core": "high", "adaptive": "normal", "experimental": "low"}
 _PLACEHOLDER = re.compile(r"\{([^\W\d]\w{0,99})\}")
 _RATIO = "a number in 0..1"
 
-_OF_VERSION = ("bad_value", "MAJOR.MINOR.PATCH", lambda value: _VERSION.fullmatch(str(value)) is not None)
+_OF_VERSION = ("bad_value", "MAJOR.MINOR.PATCH", lambda value: bool(re.fullmatch(r"\d+\.\d+\.\d+", str(value))))
 
 
 def _record(*fields: Field) -> Fields:
