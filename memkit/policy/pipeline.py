@@ -71,9 +71,7 @@ class Pipeline(Policy):
         values = super().check_params(**overrides)
         steps = values["steps"]
         if not isinstance(steps, (list, tuple)):
-            raise ParameterError(
-                f"Pipeline: 'steps' must be a list of at least one policy. Got {type(steps).__name__}."
-            )
+            raise ParameterError(f"Pipeline: 'steps' must list at least one policy. Got {type(steps).__name__}.")
         wrong = [type(step).__name__ for step in steps if not isinstance(step, Annotator) or isinstance(step, Pipeline)]
         if wrong or not steps:
             raise ParameterError(f"Pipeline: 'steps' must be at least one policy. Got {wrong or 'none'}.")

@@ -204,24 +204,16 @@ def _is_step(item: _Item) -> bool:
 def _read_journal(source: Source, rows: Rows, items: list[_Item]) -> None:
     """Each step of a journal to a row of ``migrations``; a line that is none to a problem."""
     for item in items:
-        if row := _step_of(source, item):
-            rows.add("migrations", row)
+        step = item.value
+        is_whole = _is_step(item) and all(isinstance(value, str) for value in step.values())
+        # A row without a time would be still to migrate.
+        if is_whole and (time := iso_time_of(step["time"])) is not None:
+            row = {"memory_id": step["record"], "path": source.path, "time": time, "reason": step["reason"]}
+            rows.add("migrations", {**row, "from_version": step["from"], "to_version": step["to"]})
             continue
-        got = item.value if isinstance(item.value, str) else json_text(item.value)
+        got = step if isinstance(step, str) else json_text(step)
         expected = f"a step of a migration with {', '.join(sorted(_JOURNAL_FIELDS))}, all texts, and a time in ISO 8601"
         rows.problem("unparsable", source.path, expected, got[:120], line=item.line)
-
-
-def _step_of(source: Source, item: _Item) -> Row | None:
-    """The row of a step; None for a line that is none: a row without a time would be still to migrate."""
-    step = item.value
-    if not _is_step(item) or not all(isinstance(value, str) for value in step.values()):
-        return None
-    time = iso_time_of(step["time"])
-    if time is None:
-        return None
-    versions = {"from_version": step["from"], "to_version": step["to"]}
-    return {"memory_id": step["record"], "path": source.path, **versions, "time": time, "reason": step["reason"]}
 
 
 def _described(items: list[_Item]) -> str:
