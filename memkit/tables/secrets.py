@@ -45,7 +45,7 @@ def secrets_in(memories: pa.Table) -> tuple[pa.Table, Mask]:
 
 def learned(hide: Mask, texts: pa.ChunkedArray) -> dict[int, list[Secret]]:
     """The kinds of secrets by row, as `kinds_in` tells them; what the texts hold is hidden by `hide` from now on."""
-    kinds = kinds_in(texts)
+    kinds = kinds_in(texts := texts_of(texts))
     for row, of_row in kinds.items():
         hide.learn(texts[row].as_py(), of_row)
     return kinds

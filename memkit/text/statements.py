@@ -300,6 +300,7 @@ class Reader:
         self.days = re.compile("|".join(map(_day, map(folded, date_words))) or "(?!)")
         self._negations = frozenset(map(folded, negations))
         self._stems: dict[str, str] = {}
+        self._words: dict[str, _Token] = {}
         self._told: dict[str, tuple[bool, bool] | None] = {}
         self._units = {word: line.split()[0] for line in UNITS for word in line.split()}
         self._opposites: dict[str, tuple[str, bool]] = {}
@@ -428,19 +429,7 @@ class Reader:
             kind, word = match.lastgroup or "", match[0]
             plain = folded(word)
             if kind == "word":
-                if self.is_negation(plain):
-                    yield _Token("negation", word, plain, plain)
-                elif _ORDINAL.match(plain):
-                    yield _Token("ordinal", word, self.digits.get(plain, plain), plain)
-                elif plain in self.digits:
-                    yield _Token("number", word, self.digits[plain], plain)
-                elif self.days.match(plain.removesuffix("s")):
-                    yield _Token("date", word, self.stem(plain), plain)
-                elif _APOSTROPHE.split(plain)[0] in FUNCTION_WORDS:
-                    yield _Token("function", word, plain, plain)
-                else:
-                    stem = self.stem(plain)
-                    yield _Token("word", word, self._opposites.get(stem, (stem, True))[0], plain)
+                yield self._words.get(word) or self._words.setdefault(word, self._of_word(word, plain))
             elif kind == "number":
                 is_label = bool(_LABELS.match(text, match.end())) and bool(
                     _LABELLED.search(text, max(0, match.start() - _LABEL_MOST), match.start())
@@ -456,6 +445,21 @@ class Reader:
                     yield _Token("code", word, plain, plain)
             else:
                 yield _Token(kind, word.rstrip("."), plain.strip("`").rstrip("."), plain.rstrip("."))
+
+    def _of_word(self, word: str, plain: str) -> _Token:
+        """The token of a word, which is the same wherever it stands."""
+        if self.is_negation(plain):
+            return _Token("negation", word, plain, plain)
+        if _ORDINAL.match(plain):
+            return _Token("ordinal", word, self.digits.get(plain, plain), plain)
+        if plain in self.digits:
+            return _Token("number", word, self.digits[plain], plain)
+        if self.days.match(plain.removesuffix("s")):
+            return _Token("date", word, self.stem(plain), plain)
+        if _APOSTROPHE.split(plain)[0] in FUNCTION_WORDS:
+            return _Token("function", word, plain, plain)
+        stem = self.stem(plain)
+        return _Token("word", word, self._opposites.get(stem, (stem, True))[0], plain)
 
     def _is_positive(self, word: str) -> bool:
         """Whether a `folded` word is none that says the opposite of another."""

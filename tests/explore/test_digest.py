@@ -184,10 +184,11 @@ def test_no_wrapper_of_a_chat_program_is_shown_and_lines_stay(tmp_path: Path) ->
 def test_an_older_memory_is_contradicted() -> None:
     texts = ["Backups are kept for 14 nights on cedar.", "Backups are kept for 30 nights on cedar."]
     table = {"memory_id": ["a", "b"], "text": texts, "created_at": ["2026-01-05", "2026-02-26"]}
-    corpus = mk.from_table({**table, "title": [f"Пароль: {SECRET}"] * 2})
+    tags = [["пароль: lisa-2027-y"], None]  # what an old memory calls a secret
+    corpus = mk.from_table({**table, "title": [f"Пароль: {SECRET} lisa-2027-y"] * 2, "tags": tags})
     digest = mk.digest(corpus, since="7d", until=LATER)
     assert rows(digest, "contradictions", "memory_id", "before", "text") == [("b", *texts)]
-    assert rows(digest, "contradictions", "title") == [("Пароль: [password hidden]",)]
+    assert rows(digest, "contradictions", "title") == [("Пароль: [password hidden] [password hidden]",)]
     assert mk.digest(corpus, since="7d", until="2026-02-10").tables["contradictions"].num_rows == 0
 
 

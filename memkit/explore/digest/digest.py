@@ -38,6 +38,7 @@ from memkit.extend.showing import (
 from memkit.extend.writing import AsOf, check_value, describe
 from memkit.schemas import TIMESTAMP, column, table, tuples_of, with_column
 from memkit.search.ask import check_user
+from memkit.search.fitted.chunks import take_runs
 from memkit.tables.secrets import learned, masked
 from memkit.text.boilerplate import WRAPPERS, spans
 from memkit.text.secrets import Mask
@@ -73,7 +74,7 @@ class Section:
     heading, empty : str
         Its heading, and what it says where it is empty.
     one, many : str
-        What its rows are called where they are counted.
+        What a row and several are called where they are counted; "" where the second follows from the first.
     is_varied : bool
         Whether its column ``what`` says more than the heading.
     """
@@ -81,19 +82,15 @@ class Section:
     heading: str
     empty: str
     one: str
-    many: str
+    many: str = ""
     is_varied: bool = False
 
 
 SECTIONS = {
-    "decisions": Section("Decisions", "no sentence tells of a decision", "decision", "decisions"),
-    "contradictions": Section(
-        "Contradicts something older", "nothing found", "contradiction", "contradictions", is_varied=True
-    ),
-    "boxes": Section("Checkboxes", "none was opened or closed", "checkbox", "checkboxes", is_varied=True),
-    "names": Section(
-        "New people and projects", "no new name is mentioned repeatedly", "new name", "new names", is_varied=True
-    ),
+    "decisions": Section("Decisions", "no sentence tells of a decision", "decision"),
+    "contradictions": Section("Contradicts something older", "nothing found", "contradiction", is_varied=True),
+    "boxes": Section("Checkboxes", "none was opened or closed", "checkbox", is_varied=True),
+    "names": Section("New people and projects", "no new name is mentioned repeatedly", "new name", is_varied=True),
     "added": Section("Added", "nothing", "added", "added"),
     "changed": Section("Changed", "nothing", "changed", "changed"),
     "forgotten": Section("Forgotten", "nothing", "forgotten", "forgotten", is_varied=True),
@@ -139,13 +136,11 @@ class Digest(Tabular):
 
     def _sheets(self, rows: int = LINES, show_secrets: bool = False) -> tuple[Sheet, ...]:
         """The whole and its sections; secrets are masked in the table, so that none can be shown."""
+        counts = [(SECTIONS[name], found.num_rows) for name, found in self.tables.items()]
+        said = ", ".join(count_of(n, kind.one, kind.many) for kind, n in counts if n) or "nothing"
         most = LINES if rows == ROWS else rows  # `mk.show` without a number of rows
         sections = (self._section(name, most, show_secrets) for name in SECTIONS)
-        return (Sheet(f"From {self.since} to {self.until}: {self._counts()}", self.notes), *sections)
-
-    def _counts(self) -> str:
-        counts = [(SECTIONS[name], rows.num_rows) for name, rows in self.tables.items()]
-        return ", ".join(count_of(n, kind.one, kind.many) for kind, n in counts if n) or "nothing"
+        return (Sheet(f"From {self.since} to {self.until}: {said}", self.notes), *sections)
 
     def _section(self, name: str, most: int, show_secrets: bool) -> Sheet:
         declared, rows = SECTIONS[name], self.tables[name]
@@ -247,7 +242,7 @@ def digest(
         span = span_of(corpus, since_time(since, moment), moment, user_id, basis)
         step.update()
         hide = Mask()
-        for name in ("title", "text", "extra"):  # what any memory calls a secret
+        for name in ("title", "text", "tags", "extra"):  # what any memory calls a secret
             learned(hide, corpus.memories[name])
         span = replace(span, changes=_shown(span.changes, hide))
         notes = [note for note in (*span.notes, never_listed(span.after.memories)) if note]
@@ -367,8 +362,9 @@ def _of_changes(changes: pa.Table) -> list[pa.Table]:
     tables = []
     for section in dict.fromkeys(_SECTION_OF.values()):
         words = [word for word, of_word in _SECTION_OF.items() if of_word == section]
-        some = changes.filter(pc.is_in(changes["change"], value_set=pa.array(words)))
-        said = {"text": pc.coalesce(some["after"], some["before"]), "before": pa.nulls(len(some), pa.string())}
+        some = take_runs(changes, np.flatnonzero(pc.is_in(changes["change"], value_set=pa.array(words))))
+        text = some["before" if section == "forgotten" else "after"]
+        said = {"text": text, "before": pa.nulls(len(some), pa.string())}
         if section == "changed":
             texts = [_texts(*row) for row in tuples_of(some, "before", "after")]
             said = {name: pa.array([row[n] for row in texts], pa.string()) for n, name in enumerate(said)}

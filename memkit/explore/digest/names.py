@@ -12,10 +12,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from memkit.base.dates import MONTHS, WEEKDAYS
 from memkit.extend import analyse
@@ -26,7 +28,7 @@ from memkit.text.languages import FUNCTION_WORDS, folded
 LEAST_MENTIONS = 2
 _LEAST_LETTERS = 3
 _PARTS, _PART = 3, 10_000
-"""The most words of one name; the memories whose words are counted together."""
+"""The most words of one name; the memories or sentences whose words are counted together."""
 # Languages and peoples, which English writes with a capital, and words that letters and notes begin with.
 _LANGUAGES = "english russian german french spanish italian chinese japanese polish portuguese dutch european american"
 _BEGINNINGS = "todo note notes fixme warning important example hello thanks dear привет здравствуйте спасибо вы вам вас"
@@ -42,6 +44,8 @@ _LEFT_OUT = re.compile(
 _MAY_LEAVE_OUT = re.compile(r"[`/\\@#\[]|\.[a-z]")
 """What a sentence with any of these has."""
 _WORD = re.compile(r"[^\W\d_]+(?:[-'’][^\W\d_]+)*")
+_BEGIN = re.compile(rf"[\W\d_]*(?:{_WORD.pattern})?")
+"""A sentence as far as its first word."""
 _OPENS = re.compile(r"[:\"“”„«'‘(\[|>•.!?…/]\s*$")
 """What a clause of its own begins after."""
 _LABEL = re.compile(r"[\s>+•–-]*(?:\|[^|\n]*\||[A-ZА-ЯЁ0-9][^\s:]*(?: (?:[A-ZА-ЯЁ0-9][^\s:]*|of|and)){0,3}:(?!\S))")
@@ -49,7 +53,8 @@ _LABEL = re.compile(r"[\s>+•–-]*(?:\|[^|\n]*\||[A-ZА-ЯЁ0-9][^\s:]*(?: (?:
 _VALUE = 4
 """The most words of such a value: what is longer was said by whoever is named before it."""
 _LETTERS, _CAPITAL = r"\p{L}+(?:[-'’]\p{L}+)*", r"^\p{Lu}.*\p{Ll}"
-"""RE2: a word, and what one with a capital matches."""
+_LATER = r"[\p{L}\p{N}].*\P{L}[\p{Lu}\p{Nl}]"
+"""RE2: a word, what one with a capital matches, and a sentence with one that is not its first word."""
 
 
 class Mention(NamedTuple):
@@ -88,32 +93,29 @@ class Name:
         return self.spellings.total()
 
 
-def mentions(text: str, counts: Counter[str], is_heading: bool = False) -> Iterator[Mention]:
-    """What may be names in a sentence, without code, addresses and paths; all words are counted in `counts`.
+def mentions(plain: str, is_heading: bool = False) -> Iterator[Mention]:
+    """What may be names in a sentence, of which `_plain` left code, addresses and paths out.
 
     In a heading or a label a capital says nothing.
 
-    >>> [(m.word, m.is_within) for m in mentions("Вчера Анна звонила: Борис ждёт.", Counter())]
+    >>> [(m.word, m.is_within) for m in mentions("Вчера Анна звонила: Борис ждёт.")]
     [('Вчера', False), ('Анна', True), ('Борис', False)]
-    >>> [m.is_within for m in mentions("- **Session Key**: main", Counter())]
+    >>> [m.is_within for m in mentions("- Session Key: main")]
     [False, False]
     """
-    plain = _LEFT_OUT.sub(" · ", text) if _MAY_LEAVE_OUT.search(text) else text
-    plain = plain.replace("*", "").replace("_", "")
-    all_words = _WORD.findall(plain)
-    counts.update(all_words)
-    if not any(map(_may_be_part, all_words[1:])):  # of most sentences the first word alone has a capital
-        yield from (Mention(_owner(word), False, False) for word in all_words[:1] if _may_be_part(word))
-        return
-    label, end, last = _LABEL.match(plain), 0, 0
-    in_label = label.end() if label and len(plain[label.end() :].split()) <= _VALUE else 0
-    for match in _WORD.finditer(plain):
-        if _may_be_part(match[0]):
-            between = plain[end : match.start()]
-            opens = end == 0 or is_heading or match.start() < in_label or _OPENS.search(between) is not None
-            yield Mention(_owner(match[0]), not opens, last > 0 and end == last and between == " ")
-            last = match.end()
-        end = match.end()
+    label, last = _LABEL.match(plain), -2
+    n_label = len(_WORD.findall(label[0])) if label and len(plain[label.end() :].split()) <= _VALUE else 0
+    first, *parts = re.split(f"({_WORD.pattern})", plain)
+    for number, (between, word) in enumerate(zip([first, *parts[1::2]], parts[::2], strict=False)):
+        if _may_be_part(word):
+            opens = number == 0 or is_heading or number < n_label or _OPENS.search(between) is not None
+            yield Mention(_owner(word), not opens, last == number - 1 and between == " ")
+            last = number
+
+
+def _plain(text: str) -> str:
+    """Text without code, addresses, paths, tags and marks."""
+    return (_LEFT_OUT.sub(" · ", text) if _MAY_LEAVE_OUT.search(text) else text).replace("*", "").replace("_", "")
 
 
 @lru_cache(2**16)
@@ -153,11 +155,16 @@ def new_names(texts: Iterable[tuple[str, bool]], before: pa.Table, least: int = 
     """
     numbers, words, sentences, flags = dict[str, int](), array("i"), array("i"), array("b")
     counted, small, within = Counter[str](), Counter[str](), Counter[str]()
-    for number, (text, is_heading) in enumerate(texts):
-        for m in mentions(text, counted, is_heading):
-            words.append(numbers.setdefault(m.word, len(numbers)))
-            sentences.append(number)
-            flags.append(2 * m.is_within + m.follows)
+    numbered = enumerate(texts)
+    while some := [*islice(numbered, _PART)]:  # words are counted of many sentences at once
+        lines = [_plain(text) for _, (text, _) in some]
+        counted.update(_WORD.findall("\n".join(lines)))
+        has_later = pc.match_substring_regex(pa.array(lines), _LATER).to_pylist()
+        for line, (number, (_, is_heading)), has in zip(lines, some, has_later, strict=True):
+            for m in mentions(line if has else next(_BEGIN.finditer(line))[0], is_heading):
+                words.append(numbers.setdefault(m.word, len(numbers)))
+                sentences.append(number)
+                flags.append(2 * m.is_within + m.follows)
     listed, of_word, flag = [*numbers], np.asarray(words), np.asarray(flags)
     stem_of = _stems({*listed, *map(_owner, counted)})
     for word, count in counted.items():
@@ -221,7 +228,7 @@ def _stems(words: Iterable[str]) -> dict[str, str]:
 
 def _is_no_name(word: str) -> bool:
     plain = folded(word)
-    is_common = re.split("['’]", plain)[0] in FUNCTION_WORDS | {"i"} or plain in _NO_NAMES
+    is_common = re.split("['’]", plain, maxsplit=1)[0] in FUNCTION_WORDS or plain in _NO_NAMES
     return len(word) < _LEAST_LETTERS or is_common or _DAYS.fullmatch(word) is not None
 
 

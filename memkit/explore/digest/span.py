@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +17,7 @@ from memkit.extend.reading import Rows
 from memkit.extend.showing import as_of_time, bar, rows_of, until_text
 from memkit.past.history import versions_of
 from memkit.past.repository import Repository, log, opened
-from memkit.schemas import TIMESTAMP, is_verbatim, kinds_where, result_schema, tuples_of
+from memkit.schemas import TIMESTAMP, is_verbatim, kinds_where, result_schema, tuples_of, with_column
 from memkit.search.fitted.chunks import take_runs
 from memkit.tables.corpus import states_at
 from memkit.text.sentences import Sentence, sentences_of
@@ -175,9 +174,9 @@ where d.stands_in is null and not contains($unlisted, coalesce(d.kind, ''))
     and (d.change in ('added', 'removed') or list_has_any(d.fields, ['text', 'title', 'status']))
 """
 _DATED = """
-select change, date, row from (
+select change, memory_id, kind, date, path, line, row from (
     select case when created_at >= $since then 'added' when updated_at >= $since then 'changed' end as change,
-        if(created_at >= $since, created_at, updated_at) as date, path, line_start as line, memory_id, row
+        if(created_at >= $since, created_at, updated_at) as date, memory_id, kind, path, line_start as line, row
     from memories where coalesce(created_at <= $until, true) and not contains($unlisted, coalesce(kind, ''))
 ) where change is not null and date <= $until
 """
@@ -193,8 +192,7 @@ _ORDER = " order by date desc nulls first, path nulls last, line nulls last, mem
 def _compared(before: Corpus, after: Corpus, versions: pa.Table, since: datetime) -> tuple[pa.Table, int]:
     """The changes from one state to the other, dated by commits, and how many memories only moved."""
     different = diff(before, after).table
-    lines = {"a": after.memories.select(["memory_id", "line_start"]), "b": before.memories}
-    lines["b"] = lines["b"].select(["memory_id", "line_start"])
+    lines = {name: state.memories.select(["memory_id", "line_start"]) for name, state in (("a", after), ("b", before))}
     values = {"since": since, "unlisted": list(_UNLISTED)}
     changes = rows_of(f"from ({_COMPARED}) {_ORDER}", values, d=different, versions=versions, **lines)
     is_moved = pc.or_(pc.is_valid(different["stands_in"]), pc.equal(different["change"], "moved"))
@@ -208,11 +206,9 @@ def _from_dates(corpus: Corpus, since: datetime, until: datetime, user_id: str |
     values = {"since": since, "until": until, "unlisted": list(_UNLISTED)}
     named = memories.select(["memory_id", "kind", "path", "line_start", "created_at", "updated_at"])
     dated_rows = rows_of(_DATED + _ORDER, values, memories=named.append_column("row", pa.array(range(len(named)))))
-    told = memories.select(["memory_id", "kind", "path", "line_start", "title", "text"]).take(dated_rows["row"])
-    told = told.rename_columns(["memory_id", "kind", "path", "line", "title", "after"])
-    told = told.append_column("change", dated_rows["change"]).append_column("date", dated_rows["date"])
-    told = told.append_column("before", pa.nulls(len(told), pa.string()))
-    changes = told.select(CHANGES.names).cast(CHANGES)
+    titles, texts = memories.select(["title", "text"]).take(dated_rows["row"]).columns
+    columns = [*dated_rows.drop_columns("row").columns, titles, pa.nulls(len(texts), pa.string()), texts]
+    changes = pa.table(columns, CHANGES.names).cast(CHANGES)
     new = changes.filter(pc.equal(changes["change"], "added"))["memory_id"]
     is_later = pc.fill_null(pc.greater(memories["created_at"], pa.scalar(until, TIMESTAMP)), False)
     is_new = pc.is_in(memories["memory_id"], value_set=new)
@@ -276,16 +272,16 @@ def new_sentences(changes: pa.Table) -> Iterator[pa.Table]:
     """
     starts = range(0, max(len(changes), 1), _AT_ONCE)
     for start in bar("sentences", starts, silent=len(starts) < _MANY, unit="part", leave=False):
-        rows = list[dict[str, Any]]()
-        for number, change in enumerate(changes.slice(start, _AT_ONCE).to_pylist(), start):
-            kept = {name: change[name] for name in ("memory_id", "date", "path", "title")}
-            lines = is_verbatim(change["kind"], change["path"])
-            for sentence in differing(change["after"], change["before"]):
-                line = change["line"] and change["line"] + (sentence.lines_above if lines else 0)
-                more = {"row": number, "line": line, "is_heading": sentence.is_heading, "text": sentence.text}
-                rows.append({**kept, **more})
-        yield pa.Table.from_pylist(rows, SENTENCES)
+        some = changes.slice(start, _AT_ONCE)
+        cut = [(row, one) for row, texts in enumerate(tuples_of(some, "after", "before")) for one in differing(*texts)]
+        rows = pa.array([row for row, _ in cut], pa.int64())
+        lines = [is_verbatim(*of_row) for of_row in tuples_of(some, "kind", "path")]
+        above = pa.array([sentence.lines_above if lines[row] else 0 for row, sentence in cut], pa.int64())
+        placed = some.select(["memory_id", "date", "path", "line", "title"]).take(rows)
+        placed = with_column(placed, "line", pc.add(placed["line"], above))
+        said = [[sentence.is_heading for _, sentence in cut], [sentence.text for _, sentence in cut]]
+        yield pa.table([pc.add(rows, start), *placed.columns, *said], schema=SENTENCES)
 
 
-_AT_ONCE, _MANY = 5_000, 2
+_AT_ONCE, _MANY = 2_000, 5
 """Changes whose sentences are looked at together, and so many parts that it is said how far it is."""
