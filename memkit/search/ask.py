@@ -75,12 +75,6 @@ class Steps:
     def __iter__(self) -> Iterator[Step]:
         return iter(self._steps)
 
-    def __reversed__(self) -> Iterator[Step]:
-        return reversed(self._steps)
-
-    def __len__(self) -> int:
-        return len(self._steps)
-
 
 @estimator
 class QuerySettings(collapse.Params):

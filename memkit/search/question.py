@@ -211,7 +211,7 @@ class Stage(NamedTuple):
     ----------
     step : Step
     keys : list
-        The key of each column after it; of a step that cuts, of each setting.
+        The key of each column after it; of a step that cuts or reads scores, of each setting.
     parent : ndarray of int64, or None
         The column before it that each one continues; None: its own.
     column : ndarray of int64, shape (settings,)
@@ -253,7 +253,7 @@ class Block:
             parents, own = zip(*known, strict=True)
             parent = None if parents == tuple(range(width)) else np.array(parents)
             width, now = len(known), np.array(column)
-            of_settings = [own[number] for number in column] if step.cuts else list(own)
+            of_settings = [own[number] for number in column] if step.cuts or step.reads_score else list(own)
             stages.append(Stage(step, of_settings, parent, now))
         return cls(tuple(stages), len(keys))
 
@@ -309,7 +309,7 @@ def run(state: State, block: Block, until: Step | None = None, enough: int | Non
         if enough is not None and stage is block.stages[-1]:
             state.enough = enough
         if state.records and stage.step.blames:
-            state.undone.append((stage.step.blames, state.score[:, 0].copy()))
+            state.undone.append((stage.step.blames, state.score.copy()))
         stage.step.apply(state, stage.keys)
         state.is_bounded &= stage.step.bounded or state.has_keys
     return state
@@ -364,13 +364,9 @@ def places(shortlist: Shortlist, block: Block, wanted: Ints, depth: int, counts:
 
 
 def _hits(state: State, column: Ints, depth: int, counts: bool) -> Ints:
-    key, floor = state.key, state.floor
-    if not counts and state.is_bounded and state.is_found_by_all and not floor.any():
-        return np.full(len(column), int(len(key) > 0))
     if not counts:
-        best = key.max(axis=0, initial=DROPPED)
-        return np.asarray(best[column] >= floor, np.int64)
-    return np.minimum(count(key[:, column] >= floor), depth)
+        return np.asarray(state.key.max(axis=0, initial=DROPPED)[column] >= state.floor, np.int64)
+    return np.minimum(count(state.key[:, column] >= state.floor), depth)
 
 
 def _is_crowded(state: State) -> bool:
@@ -431,8 +427,8 @@ def rank(
         for of_query in shortlist.queries:
             place[of_query] = state.moves(state, before[of_query, None], depth, of_query)[:, 0]
         order = order[np.lexsort((place[order], query[order]))]
-        state.drop((before < k) & (place >= k), state.moved_word)
-    state.drop((place != NOWHERE) & (place >= k), BELOW)
+        state.drop(((before < k) & (place >= k))[:, None], state.moved_word)
+    state.drop(((place != NOWHERE) & (place >= k))[:, None], BELOW)
     is_placed = place[order] != NOWHERE
     if not is_placed.all():
         order = order[np.lexsort((~is_placed, query[order]))]
@@ -473,11 +469,10 @@ def unranked(pooled: Pooled, settings: Any, weights: Mapping[str, float], word: 
     knowing = [place for place, step in enumerate(STEPS.ranking) if step.knows_all]
     state = _run_some(pooled, settings, weights, knowing, np.ones(size))
     unknown, none = np.full(size, np.nan), np.zeros(size, np.int64)
-    columns = {name: state.recorded.get(name, unknown) for name in STEPS.columns}
+    columns = dict.fromkeys(STEPS.columns, unknown)
     for place in knowing:
-        columns |= {
-            name: state.recorded.get(name, np.full(size, d)) for name, d in STEPS.ranking[place].columns.items()
-        }
+        columns |= {name: np.full(size, default) for name, default in STEPS.ranking[place].columns.items()}
+    columns |= state.recorded
     norm, codes = np.full(pooled.candidates.raw.shape, np.nan), np.full(size, STEPS.codes[word], np.int8)
     return Ranked(pooled.candidates, norm, columns, unknown, none, none - 1, codes)
 

@@ -335,8 +335,10 @@ class State:
     score : ndarray of float64, shape (n, columns)
     out : ndarray of bool, shape (n, columns), or None
         Candidates that are none under a setting: no arm with a weight found them, or another chunk is better.
-    is_bounded, is_found_by_all : bool
-        Whether all scores are within 0 and 1; whether all arms have a weight.
+    lost : ndarray of bool, shape (n, columns), or None
+        Candidates that were dropped before there are keys.
+    is_bounded : bool
+        Whether all scores are within 0 and 1.
     norm : ndarray of float64, shape (n, arms)
         The arms' scores on one scale.
     own : ndarray of int, shape (followed, columns)
@@ -373,7 +375,8 @@ class State:
         self.records = bool(codes)
         self.score = np.zeros((len(shortlist), 1))
         self.out: Mask | None = None
-        self.is_bounded, self.is_found_by_all, self.column = True, True, np.zeros(1, np.int64)
+        self.lost: Mask | None = None
+        self.is_bounded, self.column = True, np.zeros(1, np.int64)
         self.norm: Floats = np.empty(0)
         self.floor: Keys = np.zeros(1, np.int64)
         self.moves: Callable[[State, Ints, int | None, slice], Ints] | None = None
@@ -390,17 +393,15 @@ class State:
 
     @property
     def has_keys(self) -> bool:
-        """Whether keys were made of the scores."""
-        return "key" in self.__dict__
+        """Whether keys were made of the scores, or a line was drawn among them."""
+        return "key" in self.__dict__ or bool(self.floor.any())
 
     def spread(self, parent: Ints | None) -> None:
         """Make a column of each that it continues by `parent`; None: they stay."""
         if parent is None:
             return
-        self.score = np.take(self.score, parent, axis=1, mode="clip")
-        self.out = None if self.out is None else np.take(self.out, parent, axis=1, mode="clip")
-        for name in ("key", "own", "root"):
-            if name in self.__dict__:
+        for name in ("score", "out", "lost", "key", "own", "root"):
+            if self.__dict__.get(name) is not None:
                 setattr(self, name, np.take(getattr(self, name), parent, axis=1, mode="clip"))
 
     def record(self, name: str, values: Floats) -> None:
@@ -409,9 +410,21 @@ class State:
             self.recorded[name] = values
 
     def drop(self, rows: Mask, word: str) -> None:
-        """Give the candidates `rows` the disposition `word`, unless a step before dropped them."""
+        """Drop the candidates `rows`, a column a setting.
+
+        Of one setting they get the disposition `word`, unless a step before dropped them.
+        """
         if self.records:
-            self.disposition[rows & (self.disposition == self.codes[RETURNED])] = self.codes[word]
+            self.disposition[rows[:, 0] & (self.disposition == self.codes[RETURNED])] = self.codes[word]
+        if self.has_keys:
+            self._lose(self.key, rows)
+        else:
+            self.lost = rows if self.lost is None else self.lost | rows
+
+    def _lose(self, key: Keys, rows: Mask) -> None:
+        for root in () if self.records else self.root:  # what is collapsed under a dropped one goes with it
+            np.putmask(root, ((key == root) & rows).any(axis=0), DROPPED)
+        np.putmask(key, rows, DROPPED)
 
     @cached_property
     def units(self) -> Floats:
@@ -426,6 +439,8 @@ class State:
         if self.out is not None:
             np.putmask(key, self.out, DROPPED)
         self.own = key.copy() if self.records else key[self.followed]
+        if self.lost is not None:
+            self._lose(key, self.lost)
         return key
 
     @cached_property
@@ -480,9 +495,7 @@ def nth_largest(keys: Keys, n: int) -> Any:
 
 def count(flags: Mask) -> Ints:
     """The number of true values, by column."""
-    total = np.zeros(flags.shape[1], np.int64)
-    for start in range(0, len(flags), 255):  # so many fit a byte
-        total += np.add.reduce(flags[start : start + 255].view(np.uint8), axis=0, dtype=np.uint8)
+    total: Ints = np.add.reduce(flags.view(np.uint8), axis=0, dtype=np.uint32).astype(np.int64)
     return total
 
 

@@ -150,7 +150,10 @@ class Step:
         return NOTHING
 
     def apply(self, state: State, keys: Sequence[Any]) -> None:
-        """Act on `state`, whose columns have the `keys`; of a step that `cuts`, its settings have them."""
+        """Act on `state`, whose columns have the `keys`; what is no hit is dropped by `State.drop`.
+
+        Of a step that `cuts` or `reads_score`, the settings have the keys.
+        """
 
     def wants(self, state: State, keys: Sequence[Any]) -> Mapping[str, Mask]:
         """By the name of whom it asks, the candidates of which it must ask before it is applied."""

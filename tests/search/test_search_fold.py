@@ -64,16 +64,6 @@ def test_what_says_the_same_folds_unless_a_number_date_or_negation_differs(other
     assert fold([SAID, other], 0.8).tolist() == [0, 0 if folds else 1]
 
 
-@settings(deadline=None)
-@given(st.lists(st.text("абв 1", max_size=12), max_size=8), st.floats(0.1, 1))
-def test_what_stays_does_not_depend_on_what_comes_below(texts: list[str], threshold: float) -> None:
-    under = fold(texts, threshold)
-    for size in range(len(texts)):
-        assert fold(texts[:size], threshold).tolist() == under[:size].tolist()
-    assert (under <= np.arange(len(texts))).all()
-    assert (under[under] == under).all()
-
-
 def test_near_duplicates_of_many_questions_at_once_are_those_of_each_alone() -> None:
     texts = [SAID, "Зелёный чай", SAID.lower(), "зелёный чай", "Зелёный чай, пять", SAID.upper()]
     questions = [np.array(some, np.int64) for some in ([0, 2, 5], [1, 3, 4], [0, 1], [4, 3, 1, 0, 2], [])]

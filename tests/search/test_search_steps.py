@@ -218,3 +218,36 @@ def test_two_steps_that_ask_are_told_in_turn_by_a_search_and_by_a_sweep() -> Non
         assert swept["mrr"].nunique() == 2
     finally:
         mk.extend.unregister("asked")
+
+
+class Short(mk.extend.Step):
+    """Memories with fewer characters are no hits."""
+
+    name = "short"
+    params: ClassVar[dict[str, Any]] = {"least_chars": mk.extend.Param(0, kind="int", low=0, doc="Shorter is no hit.")}
+    drops: ClassVar[dict[str, Any]] = {"too_short": lambda look: "it is short"}
+    off: ClassVar[dict[str, Any]] = {"least_chars": 0}
+
+    def key(self, settings: Any, weights: Any, arms: Any) -> int | None:
+        return settings.least_chars or None
+
+    def apply(self, state: Any, keys: Any) -> None:
+        state.drop(np.array([3, 10, 11, 18])[state.shortlist.memory, None] < np.array(keys), "too_short")
+
+
+@pytest.mark.parametrize("after", ["", "fuse", "near", "mmr"])
+def test_what_a_step_of_ones_own_drops_is_no_hit_of_a_search_nor_of_a_sweep(after: str) -> None:
+    mk.extend.register(type("Late", (Short,), {"after": after})())
+    try:
+        said = {"memory_id": [*"abcd"], "text": ["чай", "чай у окна", "чай у окна!", "зелёный чай у окна"]}
+        search = mk.Retriever(encoder=None).fit(mk.from_table(said))
+        why = mk.explain(search.with_params(least_chars=10), "чай", "a", as_of=DAY)
+        assert why.endswith(", it is short. It would be returned with least_chars=0.")
+        queries = {"query_id": [*"0123"], "text": ["чай"] * 4}
+        qrels = {"query_id": [*"0123"], "memory_id": [*"abcd"], "relevance": [1] * 4}
+        grid = {"least_chars": [0, 10, 11], "mmr_lambda": [0.4, 1.0], "min_score": [0.0, 0.2], "fold": ["near", "none"]}
+        for row in mk.sweep(search, queries, qrels, grid, "mrr", as_of=DAY).table.to_pylist():
+            one = search.with_params(**{name: row[name] for name in grid})
+            assert mk.evaluate(one, queries, qrels, "mrr", as_of=DAY).table["value"][0].as_py() == row["mrr"]
+    finally:
+        mk.extend.unregister("short")

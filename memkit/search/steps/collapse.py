@@ -63,9 +63,9 @@ class MinScore(Step):
         else:
             state.floor = np.asarray((state.units[:, state.column] < least).sum(axis=0), np.int64)
         if state.records:
-            is_low = state.key[:, 0] < state.floor[0]
+            is_low = state.key < state.floor
             for word, score in state.undone:
-                state.drop(is_low & (np.rint(score * UNIT) >= least[0]), word)
+                state.drop(is_low & (np.rint(score * UNIT) >= least), word)
             state.drop(is_low, "below_min_score")
 
     def may_help(self, look: Look) -> bool:

@@ -256,7 +256,6 @@ class Fuse(Step):
             state.record("fused", state.score[:, 0].copy())
         weights = np.array([key.weights for key in keys]).T
         state.out = None if weights.all() else ~((state["ranks"] > 0) @ (weights > 0))
-        state.is_found_by_all = state.out is None
         if state.out is not None:
             state.score[state.out] = DROPPED
         self._keep_the_best_chunk(state)
