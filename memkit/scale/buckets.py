@@ -140,7 +140,7 @@ class Buckets(Corpus):
 
     def bucket_of(self, user_id: str) -> int:
         """The number of the bucket for this user's memories."""
-        return place_of(user_id, len(self))
+        return place(user_id) % len(self)
 
     def needed(self, user_id: str | None) -> list[int]:
         """The buckets that a user's query needs: that user's, and those with memories without a user; all for None."""
@@ -376,9 +376,17 @@ def _digest(table: pa.Table) -> str:
 
 
 def split(tables: Mapping[str, pa.Table], count: int) -> list[dict[str, pa.Table]]:
-    """The tables of each bucket: rows go with their memory, else by their user, else by their file."""
+    """The tables of each bucket: rows go with their memory, else by their user, else by their file.
+
+    Of memories without a user, one that is superseded goes with its successor, which is shown in its place.
+    """
     memories = tables["memories"]
-    of_memory = _places(pc.coalesce(memories["user_id"], memories["path"], memories["memory_id"]), count)
+    ids, shared = memories["memory_id"].combine_chunks(), pc.is_null(memories["user_id"]).to_numpy()
+    to = pc.fill_null(pc.index_in(memories["superseded_by"], value_set=ids), -1).to_numpy()
+    last = np.where((to >= 0) & shared & shared[to], to, np.arange(len(to)))
+    for _ in range(len(to).bit_length()):  # each time twice as far along a chain
+        last = last[last]
+    of_memory = _places(pc.coalesce(memories["user_id"], memories["path"], memories["memory_id"]), count)[last]
     parts: list[dict[str, pa.Table]] = [{} for _ in range(count)]
     for name, table in tables.items():
         bucket = np.full(len(table), -1)
@@ -400,14 +408,9 @@ def split(tables: Mapping[str, pa.Table], count: int) -> list[dict[str, pa.Table
 def _places(values: pa.ChunkedArray, count: int) -> Ints:
     """The bucket of each value; -1 for null."""
     coded = values.combine_chunks().dictionary_encode()
-    of_value: Ints = np.array([*(place_of(value, count) for value in coded.dictionary.to_pylist()), -1], np.int64)
+    of_value: Ints = np.array([*(place(value) % count for value in coded.dictionary.to_pylist()), -1], np.int64)
     places: Ints = of_value[pc.fill_null(coded.indices, len(of_value) - 1).to_numpy()]
     return places
-
-
-def place_of(value: str, count: int) -> int:
-    """The bucket of a user or file."""
-    return place(value) % count
 
 
 def write_list(folder: Path, saved: list[dict[str, Any]]) -> None:
