@@ -67,6 +67,9 @@ def test_a_short_text_in_other_marks_is_the_same_and_a_mark_within_a_word_is_of_
     for both in (*same, *apart):
         table = memories(*both.split(" / "))
         assert (outcome(fitted(table), table)[1][0] == "duplicate") == (both in same), both
+    for all_of in ("Чай / — „Чай!“ / Чай с мёдом", "Deploy Friday! / Deploy: Friday / Deploy Friday! Ann"):
+        table = memories(*all_of.split(" / "))
+        assert fitted(table).transform(table)["keep"].to_pylist().count(False) == 2, all_of
 
 
 @pytest.mark.quick

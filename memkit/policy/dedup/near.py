@@ -305,6 +305,17 @@ def pairs_by_marks(plain: Ints, scopes: Ints, families: Families) -> Pairs:
     return i[may_be], j[may_be], np.ones(int(may_be.sum()))
 
 
+def in_other_marks(parts: Pairs, marked: Pairs, families: Families) -> Pairs:
+    """The pairs (part, whole), and the same of each text that `marked` pairs with the part: "чай!" for "чай"."""
+    one, other = np.append(marked[0], marked[1]), np.append(marked[1], marked[0])
+    order = np.argsort(one, kind="stable")
+    begins, ends = (np.searchsorted(one, parts[0], side, sorter=order) for side in ("left", "right"))
+    part, whole = other[order[ranges(begins, ends - begins)]], np.repeat(parts[1], ends - begins)
+    may_be = (part != whole) & families.may_pair(part, whole)
+    part, whole = np.append(parts[0], part[may_be]), np.append(parts[1], whole[may_be])
+    return part, whole, np.ones(len(part))
+
+
 def lexical_pairs(grams: Grams, floor: float, families: Families | None = None) -> Pairs:
     """Pairs whose sets of trigrams have a cosine, shared / sqrt(size · size), of at least `floor`."""
     return lexical_of(grams, floor, _candidates(grams, floor, families or Families.none(len(grams.sizes))))

@@ -199,6 +199,8 @@ def _of_batch(
     grams = near.trigrams(texts, scopes, text)
     substrings = near.substring_pairs(texts.take(pa.array(text)), scopes, grams, words, families)
     marked = near.pairs_by_marks(near.unmarked(texts)[text], scopes, families)
+    # Else a text, the same with a mark and one that says more were a chain, of which nothing is merged.
+    substrings = near.in_other_marks(substrings, marked, families)
     return [("substring", substrings), ("lexical", marked), ("lexical", near.lexical_pairs(grams, floor, families))]
 
 
