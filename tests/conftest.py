@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import importlib.util
 import os
 import shutil
 import signal
 import sys
+import tempfile
 from collections.abc import Callable, Generator
 from pathlib import Path
 from types import ModuleType
@@ -24,6 +26,18 @@ import memkit as mk  # noqa: E402
 from memkit.base import duck  # noqa: E402  # it imports NumPy
 
 TESTS = Path(__file__).parent
+
+# No test, and no process that one starts, leaves vectors in the user's cache, nor a key among what the user's programs
+# keep: each run has a folder of its own, which its processes share.
+os.environ["MEMKIT_CACHE"] = "off"
+if "PYTEST_XDIST_WORKER" not in os.environ:
+    # Where the system keeps a file system in memory, no test waits for a disk, which took up to a half of its time.
+    if "TMPDIR" not in os.environ and os.path.ismount("/dev/shm") and shutil.disk_usage("/dev/shm").free > 4 << 30:
+        os.environ["TMPDIR"] = tempfile.tempdir = "/dev/shm"
+    _OF_THE_RUN = tempfile.mkdtemp(prefix="memkit-tests-")
+    atexit.register(shutil.rmtree, _OF_THE_RUN, ignore_errors=True)
+    os.environ["MEMKIT_STATE"] = f"{_OF_THE_RUN}/state"
+    os.environ["MEMKIT_TESTS_CACHE"] = f"{_OF_THE_RUN}/cache"
 
 # A shell has its background jobs ignore Control-C, and so would the processes whose end by it is tested.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -22,9 +22,10 @@ CEILINGS = {
     ),
     "public names": (64, "what is at the top; the rest is in rooms, as mk.errors and mk.labels"),
     "lines of tests": (
-        62_456,
-        "hits are those of a ranking in which all candidates are folded; with blanks",
+        62_474,
+        "what isolates tests lies below tests/ again, 14 lines; texts in other marks; with blanks",
     ),
+    "modules at the top": (0, "the top level has a file of the project, a README and four folders"),
     "longest module": (638, "memkit/text/secrets.py, whose rows are data"),
 }
 _DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
@@ -54,6 +55,7 @@ def test_the_house_is_no_larger_than_was_agreed(subtests: pytest.Subtests) -> No
         "public names": len(mk.__all__),
         "lines of tests": sum(len(path.read_bytes().splitlines()) for path in (ROOT / "tests").rglob("*.py")),
         "longest module": max(code.values()),
+        "modules at the top": len(list(ROOT.glob("*.py"))),
     }
     for what, (ceiling, _) in CEILINGS.items():
         with subtests.test(what):
