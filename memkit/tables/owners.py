@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from memkit.base.parallel import bar
 from memkit.formats.finished import is_aside, original_name
 from memkit.formats.format import NONE, PAGE, UNDIVIDED, Owner
 from memkit.formats.linked.page import comparable
@@ -36,6 +37,8 @@ _MANY, _SHARE = 5, 0.1
 _STEM = 5
 _MOST_NAMING = 100
 """A title that more texts name than this is a word like any other: only equal texts are compared by it."""
+_SHOWN = 2_000
+"""Of so many texts and titles it is said how far it is."""
 _WORD = re.compile(r"[^\W_]+")
 _SLUG = re.compile(r"[\w-]+")
 _ID = re.compile(r"(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|(?=.*\d)[0-9a-f]{12,}|[\d\W_]+)", re.IGNORECASE)
@@ -243,10 +246,12 @@ class Owners:
             return
         asked = frozenset(word for _, scope, title in under for word in title | applied(scope))
         holds: dict[tuple[int, str], set[int]] = defaultdict(set)
-        for node, place in dict(zip(node_of, apart_of, strict=True)).items():
+        once = dict(zip(node_of, apart_of, strict=True)).items()
+        for node, place in bar("words of texts", once, silent=len(once) < _SHOWN, leave=False):
             for word in _words(texts[node].as_py()) & asked:
                 holds[place, word].add(node)
-        for (place, scope, title), own in under.items():
+        shown = bar("texts that name a title", under.items(), silent=len(under) < _SHOWN, leave=False)
+        for (place, scope, title), own in shown:
             holding, own_scope = [holds[place, word] for word in title], within[place, scope]
             found = [_in_all([own_scope, *holding])]
             words = applied(scope)

@@ -13,6 +13,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 import memkit as mk
+from memkit.base.parallel import heard
 from memkit.formats.finished import is_aside
 from memkit.formats.registry import FORMATS
 from memkit.tables.owners import Owners, _joined
@@ -234,19 +235,18 @@ def test_a_link_of_plain_files_says_which_copy_stays_as_well(tmp_path: Path) -> 
 
 @pytest.mark.outside
 def test_of_two_subjects_that_of_which_the_text_speaks_keeps_it(tmp_path: Path) -> None:
-    entities = [
-        {"type": "entity", "name": name, "entityType": "person"} for name in ("Анна", "Павел Иванов", "Команда")
-    ]
+    named = [{"type": "entity", "name": name, "entityType": "person"} for name in ("Анна", "Павел Иванов", "Команда")]
     relation = {"type": "relation", "from": "Павел Иванов", "to": "Анна", "relationType": "знает"}
-    lines = [json.dumps(line | {"observations": [NAMED.strip()]}, ensure_ascii=False) for line in entities]
+    lines = [json.dumps(line | {"observations": [NAMED.strip()]}, ensure_ascii=False) for line in named]
     graph = read({"memory.jsonl": "\n".join([*lines, json.dumps(relation, ensure_ascii=False)])}, tmp_path / "graph")
     pages = read(VAULT | {"Павел Иванов.md": NAMED, "А.md": NAMED}, tmp_path / "pages")
-    archived = read(VAULT | {"архив/Павел Иванов.md": NAMED, "А.md": NAMED}, tmp_path / "archived")
+    archived, told = read(VAULT | {"архив/Павел Иванов.md": NAMED, "А.md": NAMED}, tmp_path / "archived"), set[str]()
     for corpus, stays in ((graph, "Павел Иванов"), (pages, "Павел Иванов"), (archived, "А")):
-        judged = mk.Deduplicator(encoder=None).fit(corpus).transform(corpus)
-        kept = judged.filter(judged["keep"])
+        with heard(lambda *work: told.add(work[0])):
+            kept = mk.Deduplicator(encoder=None).fit(corpus).transform(corpus).filter(pc.field("keep"))
         held = [row["title"] or Path(row["path"]).stem for row in kept.to_pylist() if NAMED.strip() in row["text"]]
         assert held == [stays]
+    assert told >= {"words of texts", "texts that name a title"}
 
 
 @pytest.mark.parametrize(
