@@ -681,7 +681,7 @@ def patterns() -> dict[str, list[Callable[[str], object]]]:
         module = importlib.import_module(place.name)
         for name, held in vars(module).items():
             if isinstance(held, re.Pattern) and isinstance(held.pattern, str):
-                called = set(re.findall(rf"\b{name}\.(\w+)", inspect.getsource(module)))
+                called = set(re.findall(rf"\b{name}\.(?!pattern\b)(\w+)", inspect.getsource(module)))
                 if called:
                     by_name[f"{place.name}.{name}"] = [CALLS[method](held) for method in sorted(called)]
     return by_name

@@ -385,6 +385,14 @@ def _is_phrase(match: re.Match[str]) -> bool:
     return not (is_said or any(map(_ABOUT_PASSWORDS.match, words)))
 
 
+def _is_mixed(match: re.Match[str]) -> bool:
+    return is_mixed(match["secret"]) and not _NOT_SECRET.match(match["secret"])
+
+
+def _is_typed(match: re.Match[str]) -> bool:
+    return _is_written(match) and not _PORT.match(match["secret"])
+
+
 def _is_written(match: re.Match[str]) -> bool:
     """Whether it stands for itself: no variable, call, path, date or example."""
     secret = match["secret"]
@@ -683,7 +691,7 @@ SECRETS: tuple[Secret, ...] = (
         r"[\"']?(?P<secret>[^\s;,\"']{8,512})",
         ("Cookie: lang=en; session=⟦not0a0real0session⟧; Path=/", "кука sessionid=⟦not0a0real0session⟧"),
         ("cookie", "кук"),
-        lambda match: is_mixed(match["secret"]) and not _NOT_SECRET.match(match["secret"]),
+        _is_mixed,
         look=r"HINT[^\n]*=",
     ),
     Secret(
@@ -802,7 +810,7 @@ SECRETS: tuple[Secret, ...] = (
         r"[\"']?(?P<secret>[^\s\"'@]{2,127}[^\s\"'`@,;)])",
         ("curl -s -u boris:⟦p4ss⟧ https://birch/", "база: `mysql -u filin -p⟦qwerty⟧ filin`"),
         ("curl", "mysql", "mariadb", "sshpass", "redis-cli", "docker login"),
-        lambda match: _is_written(match) and not _PORT.match(match["secret"]),
+        _is_typed,
         look=r"HINT[^\n]*[ \t]-",
     ),
     Secret(

@@ -146,11 +146,11 @@ def test_json_of_an_unknown_shape_with_texts_becomes_rows(tmp_path: Path) -> Non
 
 
 def test_what_stands_beside_a_list_of_an_unknown_shape_is_kept_with_its_first_object(tmp_path: Path) -> None:
-    agent = {"core_memory": [{"label": "human", "value": "Анна играет на альте"}], "messages": [{"n": 1}]}
+    agent = {"persona": {"label": "human", "value": "Анна играет на альте"}, "messages": [{"n": 1}]}
     agent["messages"] += [{"text": "чай"}, {"text": "кофе"}]
     corpus = mk.read(write_files(tmp_path, {"agent.json": json.dumps(agent, ensure_ascii=False)}))
     first, *others = corpus.memories.to_pylist()
-    assert json.loads(first["text"]) == {"n": 1, "(file)": {"core_memory": agent["core_memory"]}}
+    assert json.loads(first["text"]) == {"n": 1, "(file)": {"persona": agent["persona"]}}
     assert [(row["text"], row["extra"]) for row in others] == [("чай", "{}"), ("кофе", "{}")]
     chats = {"source": "chat", "items": [{"title": "Чай", "mapping": {"a": {"message": {"content": "чай"}}}}]}
     (row,) = mk.read(write_files(tmp_path / "b", {"b.json": json.dumps(chats)})).memories.to_pylist()
