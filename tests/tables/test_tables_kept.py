@@ -147,7 +147,7 @@ def test_what_changed_since_is_read_again(root: Path, cache: Path, subtests: pyt
                 same(folder)
                 time.sleep(wait)
                 change(folder)
-                same(folder)
+                same(folder), time.sleep(0.03), same(folder)  # what has no hash is kept a tick after its write
                 assert len(kept.entries()) == 1
                 kept.clear()
 
