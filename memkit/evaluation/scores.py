@@ -36,9 +36,9 @@ from memkit.search.question import Block, Key, Places, blocks_of, key_of, places
 from memkit.search.retriever import Retriever
 from memkit.search.state import Pooled, Shortlist
 from memkit.search.steps.collapse import hit_of
-from memkit.search.steps.factors import OF_DECAY, Decay
+from memkit.search.steps.factors import Decay
 from memkit.search.steps.recall import ARMS, depth_of
-from memkit.tables.age import ages
+from memkit.tables.age import OF_DECAY, ages
 
 Setting = dict[str, Any]
 """Values of parameters by name; all others are the Retriever's own."""

@@ -46,8 +46,8 @@ from memkit.presets import MOST_POINTS
 from memkit.schemas import Floats, Ints
 from memkit.search.ask import QuerySettings, check_user
 from memkit.search.fitted.chunks import Index
-from memkit.search.steps.factors import OF_DECAY
 from memkit.search.steps.recall import DEPTH, WEIGHTS
+from memkit.tables.age import OF_DECAY
 from memkit.tables.database import sql_with
 
 MOST_SCORES = 200_000_000

@@ -29,12 +29,10 @@ from memkit.policy.limits import Decay, kinds_note
 from memkit.records import rank_pathways, stale_pathways, wisdom_support
 from memkit.search.ask import QuerySettings
 from memkit.search.retriever import Retriever
-from memkit.tables.age import factors
+from memkit.tables.age import OF_DECAY, factors
 from memkit.tables.corpus import Corpus
 from memkit.text.secrets import mask
 
-_OWN = tuple(Decay.params())
-"""The parameters of decay, which a search and `Decay` share."""
 _FADED = 0.05
 """Below this factor a memory is said to have faded."""
 _FARTHEST = 36_500.0
@@ -107,7 +105,7 @@ class DecayPanel(Panel):
     @property
     def declared(self) -> Mapping[str, Param]:
         """The parameters of decay."""
-        return {name: QuerySettings.params()[name] for name in _OWN}
+        return {name: QuerySettings.params()[name] for name in OF_DECAY}
 
     def _set_corpus(self, corpus: Corpus) -> None:
         fit_to(self.search, corpus)
@@ -118,11 +116,11 @@ class DecayPanel(Panel):
 
     def _cache_key(self, state: State) -> Any:
         query_values = state[QUERY]
-        values = (state[self.section][name] for name in _OWN)
+        values = (state[self.section][name] for name in OF_DECAY)
         return (query_values["as_of"], query_values["forward"], self.session.is_moving, *values)
 
     def _decay(self, state: State) -> Decay:
-        return Decay(**{name: state[self.section][name] for name in _OWN})
+        return Decay(**{name: state[self.section][name] for name in OF_DECAY})
 
     def _answer(self, state: State) -> DecayAnswer:
         decay, moment = self._decay(state), self._moment(state)
@@ -176,7 +174,7 @@ class DecayPanel(Panel):
         """The mean share of stale memories among ten hits of the labelled queries; NaN without such labels."""
         if self._labelled is None:
             return float("nan")
-        setting = {name: self.session.state[self.section][name] for name in _OWN}
+        setting = {name: self.session.state[self.section][name] for name in OF_DECAY}
         task, pools = self._labelled
         share = known_mean(scores_of(pools, task, Measure(parse_metrics(_STALE), 10), [setting])[0][0, 0])
         return float("nan") if share is None else share

@@ -22,8 +22,8 @@ from memkit.policy.base import VERDICT, Policy, document_param, kind_in, needed,
 from memkit.schemas import check_kinds, kinds_where
 from memkit.tables.age import (
     DECAY_KINDS,
-    FORMS,
     age_sql,
+    decay_param,
     decay_reach,
     decay_sql,
     decaying,
@@ -146,7 +146,6 @@ class Quota(Policy):
 
 
 _DATED = "coalesce(updated_at, created_at)"
-_OF_DECAY = cite("memory_v2", "decay")
 
 
 def _reach(policy: Any, table: Any) -> Reach:
@@ -197,30 +196,10 @@ class Decay(Annotator):
         "note": "why it does not decay: future, undated or exempt",
     }
 
-    decay: str = param(
-        "e_folding",
-        choices=FORMS,
-        doc="Formula of the decay curve.",
-        source=_OF_DECAY,
-        acts_on=lambda policy, table: None if policy.decay == "none" else _reach(policy, table),
-    )
-    decay_days: float = param(
-        60.0,
-        low=0,
-        low_open=True,
-        unit="days",
-        doc="Age at which the factor is 0.5, or 0.37 with e_folding.",
-        source=_OF_DECAY,
-        acts_on=_reach,
-    )
-    decay_floor: float = param(0.0, low=0, high=1, unit="ratio", doc="Lower bound of the factor.", acts_on=_reach)
-    decay_kinds: Sequence[str] = param(
-        DECAY_KINDS["policy"],
-        kind="words",
-        star=True,
-        doc="Kinds of memory that decay; '*' is all.",
-        acts_on=_reach,
-    )
+    decay: str = decay_param("decay", _reach)
+    decay_days: float = decay_param("decay_days", _reach)
+    decay_floor: float = decay_param("decay_floor", _reach)
+    decay_kinds: Sequence[str] = decay_param("decay_kinds", _reach, default=DECAY_KINDS["policy"])
 
     def remarks(self, table: pa.Table) -> list[str]:
         """As of other policies; also, with its defaults, where nothing decays, and where others do than in a search."""

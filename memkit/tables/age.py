@@ -19,13 +19,15 @@ import re
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from memkit.base.duck import literals
-from memkit.base.params import Moment, Reach
+from memkit.base.params import Moment, Reach, param
+from memkit.documents import cite
 from memkit.schemas import Floats, Ints, Mask, kinds_where
 
 AS_OF, UNTIL = "$as_of", "$until"
@@ -137,7 +139,40 @@ In a search only facts decay, since only the document of facts asks for decay: w
 workspaces some months old lost to each undated line, and hit@5 fell from .80 to .40. Who calls the policy asks for
 decay, so that all kinds decay there.
 """
+_DECAY: dict[str, dict[str, Any]] = {
+    "decay": {
+        "default": "e_folding",
+        "choices": FORMS,
+        "doc": "How scores fall with age.",
+        "source": cite("memory_v2", "decay"),
+    },
+    "decay_days": {
+        "default": 60.0,
+        "low": 0,
+        "low_open": True,
+        "unit": "days",
+        "doc": "Age at which the decay factor is 1/e (e_folding) or 1/2 (the other forms).",
+        "source": cite("memory_v2", "decay"),
+    },
+    "decay_floor": {"default": 0.0, "low": 0, "high": 1, "doc": "Lower bound of the decay factor."},
+    "decay_kinds": {
+        "kind": "words",
+        "star": True,
+        "doc": "Kinds of memory that decay; '*': all, including memories without a kind.",
+    },
+}
+OF_DECAY = tuple(_DECAY)
+"""The parameters of decay, which a search and the policy `memkit.Decay` share."""
 UNDATED_TO_DO = "none has a date; mk.read(path, dates='git'), or 'mtime', dates them by their files"
+
+
+def decay_param(name: str, reach: Callable[[Any, Any], Reach], **own: Any) -> Any:
+    """A parameter of decay; `reach` counts the memories that decay, `own` is what is declared of this user's alone."""
+
+    def unless_off(settings: Any, data: Any) -> Reach | None:
+        return None if settings.decay == "none" else reach(settings, data)
+
+    return param(**_DECAY[name], acts_on=unless_off if name == "decay" else reach, **own)
 
 
 def decay_reach(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -20,7 +21,8 @@ from memkit.policy.limits import Decay
 from memkit.policy.pipeline import Pipeline
 from memkit.presets import index_policy, memory_v2_policy
 from memkit.schemas import KINDS, TIMESTAMP
-from memkit.tables.age import FORMS, age_sql, decay_sql, decaying
+from memkit.search.ask import QuerySettings
+from memkit.tables.age import FORMS, OF_DECAY, age_sql, decay_sql, decaying
 
 AS_OF = datetime(2026, 3, 1, tzinfo=UTC)
 
@@ -123,17 +125,21 @@ def test_the_expression_serves_any_candidate_table_in_any_time_zone() -> None:
         assert con.execute(query, {"as_of": AS_OF}).fetchall() == [(0.5, 30.0)]
 
 
-def test_decay_is_a_step_of_a_pipeline() -> None:
-    judged = Pipeline([Decay()]).transform(pa.table({"created_at": ["2026-02-28"]}), as_of=AS_OF)
-    assert judged["factor"].to_pylist() == [math.exp(-1 / 60)]
-
-
 @pytest.mark.parametrize(
     "bad", [{"decay": "weibull"}, {"decay_days": 0.0}, {"decay_floor": 2}, {"decay_days": math.nan}]
 )
 def test_a_parameter_out_of_its_declaration_is_refused(bad: dict[str, object]) -> None:
     with pytest.raises(ParameterError):
         Decay(**bad).sql()
+
+
+def test_a_search_and_the_policy_declare_decay_alike() -> None:
+    """Each has other kinds that decay by default, and a search has groups of parameters."""
+    own = {"group": "", "default": None}
+    of_search, of_policy = (
+        [replace(declared.params()[name], **own) for name in OF_DECAY] for declared in (QuerySettings, Decay)
+    )
+    assert of_search == of_policy
 
 
 @pytest.mark.parametrize("policy", [Decay, mk.Quota, mk.IndexCheck])

@@ -10,24 +10,20 @@ import numpy as np
 
 from memkit.base.params import Reach, estimator, param
 from memkit.display.views import day_of
-from memkit.documents import cite
 from memkit.schemas import KINDS as KINDS_OF_MEMORY
 from memkit.schemas import STALE_WEIGHT, Floats, Ints, Mask, check_kinds
 from memkit.search.state import Pooled, Ranked, State, group_starts
 from memkit.search.step import Factor, Look, Step, queries_named
 from memkit.search.steps.rerank import Params as Before
-from memkit.tables.age import DECAY_KINDS, FORMS, ages, decay_reach, factors, stale
+from memkit.tables.age import DECAY_KINDS, ages, decay_param, decay_reach, factors, stale
 
 if TYPE_CHECKING:
     from memkit.search.question import Question
 
-OF_DECAY = ("decay", "decay_days", "decay_floor", "decay_kinds")
-"""The parameters of decay."""
 IN_HITS = ("decay",)
 """What steps compute that hits show."""
 _FADED = 0.05
 """The decay factor below which a memory is hardly ever a hit."""
-_SOURCE = cite("memory_v2", "decay")
 
 
 class Kind(Factor):
@@ -266,32 +262,10 @@ class Params(Before):
         " contents pages (index) and lists of changes (log) have less.",
         acts_on=_weighted_kinds,
     )
-    decay: str = param(
-        "e_folding",
-        group="time",
-        choices=FORMS,
-        doc="How scores fall with age.",
-        source=_SOURCE,
-        acts_on=lambda settings, index: None if settings.decay == "none" else _decay(settings, index),
-    )
-    decay_days: float = param(
-        60.0,
-        low=0,
-        low_open=True,
-        unit="days",
-        group="first",
-        doc="Age at which the decay factor is 1/e (e_folding) or 1/2 (the other forms).",
-        source=_SOURCE,
-        acts_on=_decay,
-    )
-    decay_floor: float = param(0.0, group="time", low=0, high=1, doc="Lower bound of the decay factor.", acts_on=_decay)
-    decay_kinds: Sequence[str] = param(
-        DECAY_KINDS["search"],
-        group="time",
-        star=True,
-        doc="Kinds of memory that decay; '*': all, including memories without a kind.",
-        acts_on=_decay,
-    )
+    decay: str = decay_param("decay", _decay, group="time")
+    decay_days: float = decay_param("decay_days", _decay, group="first")
+    decay_floor: float = decay_param("decay_floor", _decay, group="time")
+    decay_kinds: Sequence[str] = decay_param("decay_kinds", _decay, group="time", default=DECAY_KINDS["search"])
 
     steps: ClassVar[tuple[Step, ...]] = (
         Kind(),
