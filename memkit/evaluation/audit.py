@@ -35,6 +35,8 @@ from memkit.evaluation.metrics import revision_of
 from memkit.evaluation.result import Result
 from memkit.schemas import APPEND_ONLY
 from memkit.search.ask import STEPS
+from memkit.search.steps.factors import SLOWER
+from memkit.search.steps.scope import OBEYED
 
 _DAYS = 3650
 _WORDS = {
@@ -59,8 +61,8 @@ _TO_DO = {
     "unsearchable": "Write a sentence below each heading, or remove it; what search leaves out by kind may stay.",
     "shadowed": "Correct the older of two versions, or mark it as superseded.",
     "contradictions": "Keep the one that is right, and correct the other or mark it as superseded.",
-    "horizon": "Give high importance to what must stay, or raise decay_days.",
-    "outdated": "Check what is stale and set a new day; status='obey' hides the others where a successor may be shown.",
+    "horizon": f"Give high importance to what must stay, or {SLOWER}.",
+    "outdated": f"Check what is stale and set a new day; {OBEYED} hides the others where a successor may be shown.",
 }
 """What a person can do about each."""
 _SHOWN = {"unreached": 3}
@@ -75,7 +77,6 @@ _WHY = (
         "no text": "without a text",
         "no word": "without a word",
         "boilerplate": "with what chat programs write alone",
-        "kind not searched": "of a kind that search leaves out (kinds_hidden)",
     }
 )
 _HOW = {"duplicate": "by a duplicate", "part of a longer one": "by a longer one", "newer version": "by a newer version"}

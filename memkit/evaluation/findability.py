@@ -28,10 +28,10 @@ from memkit.search.alike import TIE_DIGITS
 from memkit.search.ask import check_user
 from memkit.search.question import Question
 from memkit.search.state import Ranked
-from memkit.search.steps.collapse import UNMOVED, reaches
+from memkit.search.steps.collapse import LOW, UNMOVED, reaches
 from memkit.search.steps.factors import Decay
 from memkit.search.steps.fuse import Fuse
-from memkit.search.steps.scope import EXPIRED, FUTURE_KEPT, gone_by, is_hidden, unseen_from
+from memkit.search.steps.scope import EXPIRED, FUTURE_KEPT, NOT_SEARCHED, gone_by, is_hidden, unseen_from
 from memkit.tables.age import later
 from memkit.text.analyse import Analyser
 from memkit.text.chunk import has_alnum, without_text
@@ -41,7 +41,6 @@ _ASKED = 16
 """How many first words ask for a memory without a heading."""
 _OFTEN, _TIMES = 0.1, 3.0
 """A hub is among the first k of at least this share of the queries, and this many times as often as by chance."""
-_NOT_SEARCHED = "kind not searched"
 _UNREACHED = result_schema(
     (pa.string(), "memory_id asked_by"),
     (pa.int64(), "n_queries"),
@@ -289,10 +288,10 @@ def unsearchable_of(questions: AuditQuestions) -> pa.Table:
     for memory, kind in tuples_of(memories, "memory_id", "kind"):
         unworded = "" if memory in worded else "no word" if memory in filled else "boilerplate"
         why = "no text" if memory in silent else unworded
-        why = _NOT_SEARCHED if is_hidden(search, kind) else why
+        why = NOT_SEARCHED if is_hidden(search, kind) else why
         if why:
             rows.append({"memory_id": memory, "kind": kind, "why": why})
-    rows.sort(key=lambda row: (row["why"] == _NOT_SEARCHED, row["memory_id"]))
+    rows.sort(key=lambda row: (row["why"] == NOT_SEARCHED, row["memory_id"]))
     return pa.Table.from_pylist(rows, schema=_UNSEARCHABLE)
 
 
@@ -363,7 +362,7 @@ def _by_age(pair: Mapping[str, Any], dated: Mapping[str, Any]) -> tuple[str, str
 
 
 NEVER, LATER = "never", "later"
-OUT, LOW = "out of the first k", "below min_score"
+OUT = "out of the first k"
 HORIZON = result_schema(
     (pa.string(), "query_id memory_id"),
     (pa.int64(), "rank"),

@@ -38,7 +38,7 @@ from memkit.search.state import Pooled, Shortlist
 from memkit.search.steps.collapse import hit_of
 from memkit.search.steps.factors import Decay
 from memkit.search.steps.recall import ARMS, depth_of
-from memkit.tables.age import OF_DECAY, ages
+from memkit.tables.age import DECAYING, OF_DECAY, ages
 
 Setting = dict[str, Any]
 """Values of parameters by name; all others are the Retriever's own."""
@@ -412,9 +412,8 @@ def _check_decay(pools: Pools, plans: Sequence[Plan], names: Sequence[str]) -> N
     varied = [name for name in names if name in OF_DECAY]
     if varied and not any(_decays(part, plan) for plan in plans for part in _parts(pools, plan)):
         raise ParameterError(
-            f"grid: '{varied[0]}' makes no difference: no candidate of these queries decays under any setting. "
-            "Expected memories with a date before the moment of the query, of a kind in decay_kinds ('*' is all),"
-            " neither of high nor of low importance, and a form of decay."
+            f"grid: '{varied[0]}' makes no difference: no candidate of these queries decays under any setting."
+            f" Expected {DECAYING}."
         )
 
 

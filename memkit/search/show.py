@@ -31,7 +31,7 @@ from memkit.search.steps.factors import IN_HITS
 from memkit.search.steps.fuse import answerability, by_places
 from memkit.search.steps.recall import ARMS, OUTSIDE, depth_of, leaves_weights
 from memkit.search.steps.rerank import with_names
-from memkit.search.steps.scope import replaced_in
+from memkit.search.steps.scope import none_allowed, replaced_in
 from memkit.text import boilerplate
 from memkit.text.secrets import mask
 from memkit.text.sentences import SNIPPET, units_of, window
@@ -346,8 +346,7 @@ def _empty_note(question: Question, ranked: Ranked, shown: Ranked) -> str:
         if not question.index.chunks.num_rows:
             why = "the corpus has no memories"
         elif allowed is not None and not allowed.any():
-            scope = "" if question.ask.scope is None else "'scope', "
-            why = f"no memory passes 'where', {scope}'expired', 'future' and 'kinds_hidden'"
+            why = none_allowed(question.ask)
         elif not queries.texts[query].strip():
             why = "the query is empty"
         elif candidates[query]:

@@ -82,7 +82,7 @@ class Step:
     drops : dict of str to callable
         The dispositions of what it drops, each with ``why(look)``, in words.
     becomes : dict of str to str
-        For some of these, what became of a memory in the words of a list: "ranked too low".
+        For some of these, or for a reason why, what became of a memory in the words of a list: "ranked too low".
     keeps_out : bool
         Whether what it drops is no candidate at all.
     blames : str

@@ -163,6 +163,11 @@ _DECAY: dict[str, dict[str, Any]] = {
 }
 OF_DECAY = tuple(_DECAY)
 """The parameters of decay, which a search and the policy `memkit.Decay` share."""
+DECAYING = (
+    "memories with a date before the moment of the query, of a kind in decay_kinds ('*' is all), neither of high nor of"
+    " low importance, and a form of decay"
+)
+"""What there has to be for anything to decay, in words."""
 UNDATED_TO_DO = "none has a date; mk.read(path, dates='git'), or 'mtime', dates them by their files"
 
 

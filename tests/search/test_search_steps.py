@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
@@ -13,6 +14,7 @@ import pytest
 
 import memkit as mk
 from memkit.search.ask import STEPS, QuerySettings
+from memkit.search.steps.recall import ARMS
 
 DAY = "2026-03-01"
 PACKAGE = Path(mk.__file__).parent
@@ -80,7 +82,8 @@ HOMONYMS = {
 
 def test_what_a_step_declares_is_named_where_the_step_is() -> None:
     assert sum(path.read_text("utf-8").count("steps.prefer") for path in PACKAGE.rglob("*.py")) == 1  # one line is all
-    declared = {*QuerySettings.params(), *STEPS.columns, *STEPS.drops}
+    of_arms = {f"{arm}{end}" for arm in ARMS for end in ("_rank", "_norm")}  # an arm's own name is the index's, too
+    declared = {*QuerySettings.params(), *STEPS.columns, *STEPS.drops} | of_arms
     named = {
         (path.relative_to(PACKAGE).as_posix(), name)
         for room in ("search", "scale", "evaluation")
@@ -95,18 +98,21 @@ def test_what_a_step_declares_is_named_where_the_step_is() -> None:
     assert {word for word, _ in HOMONYMS} == {name for _, name in known}
 
 
+WITHIN_TEXT = re.compile(r"\w+_\w+|(?<=')\w+(?=')|\w+(?==)")
+"""What can only be a name in a text for people; other words may be prose."""
+
+
 def named_in(tree: ast.Module) -> set[str]:
-    """Attributes, keywords and texts of a module; a parameter's ``unit="seconds"`` is what it is counted in."""
+    """Attributes, keywords, and names in texts but docstrings; ``unit="seconds"`` of a parameter is what it counts."""
+    left_out = {node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+        if getattr(call.func, "id", "") in ("param", "check_value", "_fitted"):
+            left_out |= {*call.keywords}
     words: set[object] = set()
-    counted_in = {
-        keyword
-        for call in ast.walk(tree)
-        if isinstance(call, ast.Call) and getattr(call.func, "id", "") in ("param", "check_value", "_fitted")
-        for keyword in call.keywords
-    }
-    for node in (one for one in ast.walk(tree) if one not in counted_in):
-        words.add(getattr(node, "attr", None) or getattr(node, "arg", None) or getattr(node, "value", None))
-    return {word for word in words if isinstance(word, str)}
+    for node in {*ast.walk(tree)} - left_out:
+        word = getattr(node, "attr", None) or getattr(node, "arg", None) or getattr(node, "value", None)
+        words |= {word, *WITHIN_TEXT.findall(word)} if isinstance(word, str) else set()
+    return words
 
 
 class Linked(mk.extend.Factor):

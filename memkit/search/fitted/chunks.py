@@ -24,7 +24,7 @@ from memkit.base.parallel import bar
 from memkit.base.params import Estimator, estimator, param
 from memkit.index.ann import CENTRES
 from memkit.index.dense import ANN
-from memkit.schemas import ASIDE, Ints, Mask, check_kinds, with_column, with_ends
+from memkit.schemas import ASIDE, Ints, Mask, with_column, with_ends
 from memkit.search.state import COUNTED
 from memkit.tables.age import decaying, expired, later
 from memkit.tables.owners import Owners
@@ -374,7 +374,6 @@ class Rows:
 
     def hidden(self, kinds: Sequence[str]) -> Mask | None:
         """Memories of one of `kinds`; None if no memory is."""
-        check_kinds(kinds, "Retriever: 'kinds_hidden'", in_data=self.kind[1])
         is_hidden = self.are_of(kinds)
         return is_hidden[self.kind[0]] if is_hidden.any() else None
 

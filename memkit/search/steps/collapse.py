@@ -20,7 +20,7 @@ from memkit.search.step import Look, Step, only_with
 from memkit.search.steps.fuse import may_count
 from memkit.search.steps.prefer import Params as Before
 
-BELOW = "below_k"
+BELOW, LOW = "below_k", "below min_score"
 FOLDED = 50  # independent of k, so that the first hits do not depend on k
 """Near-duplicates are looked for among so many best candidates."""
 _FEW = 16

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 IN_HITS = ("decay",)
 """What steps compute that hits show."""
+SLOWER = "raise decay_days"
+"""What to do where too much fades."""
 _FADED = 0.05
 """The decay factor below which a memory is hardly ever a hit."""
 

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from memkit.base.params import Estimator, Moment, Reach, estimator, param, until_text
 from memkit.display.views import NAMED, day_of
 from memkit.errors import ParameterError, QueryError, count_of
-from memkit.schemas import STALE_WEIGHT, Ints, Mask, kinds_where
+from memkit.schemas import STALE_WEIGHT, Ints, Mask, check_kinds, kinds_where
 from memkit.search.fitted.chunks import take_rows
 from memkit.search.step import Look, Step
 from memkit.tables.age import later
@@ -33,7 +33,9 @@ if TYPE_CHECKING:
     from memkit.search.state import Ranked
 
 
-EXPIRED = "expired"
+EXPIRED, NOT_SEARCHED = "expired", "kind not searched"
+OBEYED = "status='obey'"
+"""The setting by which what an author says of a memory counts."""
 WHERE_TIMEOUT_S = 10.0
 """The time limit of a predicate, in seconds."""
 _NONE_REPLACED = pa.table({"memory_id": pa.array([], pa.string()), "by": pa.array([], pa.string())})
@@ -261,6 +263,7 @@ def make_scope(index: MemoryIndex, ask: Ask, where: Predicate, areas: frozenset[
     if ask.scope is not None:
         beyond = _beyond(ask, areas_of(index, ask) if areas is None else areas, memories)
         excluded.append(beyond)
+    check_kinds(how.kinds_hidden, "Retriever: 'kinds_hidden'", in_data=rows.kind[1])
     if (hidden := rows.hidden(how.kinds_hidden)) is not None:
         excluded.append(hidden)
     is_expired = rows.expired(moment.last_visible)
@@ -356,11 +359,18 @@ def _deprecated(look: Look) -> str:
     return "its author says that it is deprecated, and deprecated memories are hidden (status)"
 
 
+def none_allowed(ask: Ask) -> str:
+    """Why a question that no memory may answer has no hit."""
+    scope = "" if ask.scope is None else "'scope', "
+    return f"no memory passes 'where', {scope}'expired', 'future' and 'kinds_hidden'"
+
+
 class Where(Step):
     """Memories that pass `where`, apply to what was asked, and are of a kind that is searched."""
 
     name = "where"
     drops = {"filtered": _filtered}
+    becomes = {NOT_SEARCHED: "of a kind that search leaves out (kinds_hidden)"}
     keeps_out = True
 
 
