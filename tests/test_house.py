@@ -17,12 +17,12 @@ CEILINGS = {
     # what: ceiling, and what the last raise was for; a change that adds a module says which one it ends
     "modules": (239, "mk.extend is modules that strangers import; verbs and pictures from outside lie in their rooms"),
     "lines of code": (
-        51_492,
+        51_465,
         "texts in other marks are parts, too (9 lines); what tells secrets has names, so that results pickle (4)",
     ),
     "public names": (64, "what is at the top; the rest is in rooms, as mk.errors and mk.labels"),
     "lines of tests": (
-        62_474,
+        62_386,
         "what isolates tests lies below tests/ again, 14 lines; texts in other marks; with blanks",
     ),
     "modules at the top": (0, "the top level has a file of the project, a README and four folders"),
@@ -86,21 +86,48 @@ def test_a_note_passes_few_modules_when_it_is_read_and_none_of_a_host(tmp_path: 
 
 
 MOST_PARAMETERS, MOST_LINES, MOST_IN_ORDER = 6, 450, 5
-DOORS = {"search": 7, "like": 7, "explain": 8, "audit": 8, "compare": 8, "sweep": 9, "tune_scores": 10, "tune": 13}
-"""The public functions of the rooms of search that take more, and how many; the further ones go by keyword alone."""
+DOORS = {
+    **{"search": 7, "like": 7, "explain": 8, "audit": 8, "compare": 8, "sweep": 9, "tune_scores": 10, "tune": 13},
+    **{"read": 18, "store": 10, "timeline": 7, "add_entry": 9, "create": 7, "update": 8, "forget": 7},
+    **{"map": 8, "MapPanel": 12, "JudgePanel": 11, "SearchPanel": 9, "Lab": 7, "Tools": 7},
+    **{"problem": 11, "add_observation": 7},
+}
+"""Public functions and classes that take more, and how many: of search and measuring, of reading and stores, panels and
+the server, and those that strangers' formats and hosts call; the further ones go by keyword alone."""
+IN_ORDER = {"add_entry": 7}
+"""As the index standard has it."""
+LONG = {
+    "text/secrets.py": "rows of data",
+    "base/params.py": "one declaration, and all that comes from it",
+    "change/export.py": "a writer a layout",
+    "formats/workspace.py": "the document's files, each by its own rules",
+    "text/statements.py": "one grammar in two languages",
+}
+"""Modules with more lines, and why."""
 
 
-def test_functions_below_the_doors_of_search_take_few_parameters_and_modules_are_short(
-    subtests: pytest.Subtests,
-) -> None:
-    rooms = (ROOT / "memkit" / room for room in ("search", "scale", "evaluation", "index"))
-    for path in (path for room in rooms for path in room.rglob("*.py")):
-        with subtests.test(path.relative_to(ROOT).as_posix()):
-            assert lines_of_code(path) <= MOST_LINES
-            for function in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-                if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+def test_functions_below_the_doors_take_few_parameters_and_modules_are_short(subtests: pytest.Subtests) -> None:
+    paths = {path.relative_to(ROOT / "memkit").as_posix(): path for path in (ROOT / "memkit").rglob("*.py")}
+    for name, path in paths.items():
+        with subtests.test(name):
+            assert lines_of_code(path) <= MOST_LINES or name in LONG
+            tree = ast.parse(path.read_text(encoding="utf-8"))
+            classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+            owners = {part: node.name for node in classes for part in node.body}
+            for function in ast.walk(tree):
+                if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef) and not is_verb(function):
+                    called = owners[function] if function.name == "__init__" else function.name
                     in_order = [arg.arg for arg in function.args.posonlyargs + function.args.args]
                     n_in_order = len(in_order) - (in_order[:1] in (["self"], ["cls"]))
-                    most = DOORS.get(function.name, MOST_PARAMETERS)
-                    assert n_in_order + len(function.args.kwonlyargs) <= most, function.name
-                    assert most == MOST_PARAMETERS or n_in_order <= MOST_IN_ORDER, function.name
+                    most = DOORS.get(called, MOST_PARAMETERS)
+                    assert n_in_order + len(function.args.kwonlyargs) <= most, called
+                    most_in_order = IN_ORDER.get(called, MOST_IN_ORDER)
+                    assert most == MOST_PARAMETERS or n_in_order <= most_in_order, called
+
+
+def is_verb(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether it is a verb of the command line, whose parameters are its options."""
+    return any(
+        isinstance(arg.annotation, ast.Name) and arg.annotation.id in ("PathArgument", "Labelled")
+        for arg in function.args.args
+    )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -74,6 +74,15 @@ class Saved:
     importance: str
     expires_at: date | None
     evicted: tuple[str, ...] = ()
+
+
+class _Meant(NamedTuple):
+    """By what a caller names the fact to change: its id or a query, and whether and from which score its first hit."""
+
+    id: str | None
+    query: str | None
+    confirm: bool
+    least_score: float | None
 
 
 LEAST_SCORE = 0.1
@@ -372,7 +381,7 @@ class FactStore(Operations):
             remove_lines(draft, row, "forgotten")
             users.remove_from_backup(draft, facts, user_id, row["text"])
 
-        return self._change_fact(user_id, id, query, confirm, least_score, work, now, dry_run)
+        return self._change_fact(user_id, _Meant(id, query, confirm, least_score), work, now, dry_run)
 
     @current_names
     def update(
@@ -402,7 +411,7 @@ class FactStore(Operations):
             self._refuse_duplicate(facts, new, draft.moment, exclude=row["memory_id"])
             users.replace_text(draft, row, line)
 
-        return self._change_fact(user_id, id, query, confirm, least_score, work, now, dry_run)
+        return self._change_fact(user_id, _Meant(id, query, confirm, least_score), work, now, dry_run)
 
     @current_names
     def cleanup(
@@ -547,17 +556,10 @@ class FactStore(Operations):
         return Retriever(**{**defaults, "encoder": self.encoder, **parameters})
 
     def _change_fact(
-        self,
-        user_id: str,
-        id: str | None,
-        query: str | None,
-        confirm: bool,
-        least_score: float | None,
-        work: Change,
-        now: AsOf,
-        dry_run: bool,
+        self, user_id: str, meant: _Meant, work: Change, now: AsOf, dry_run: bool
     ) -> pa.Table | str | Edits:
         """Apply `work` to the fact that is meant, and drop its old vector; return the candidates of a query."""
+        id, query, confirm, least_score = meant
         users.check_user(user_id)
         if (id is None) == (query is None):
             raise ParameterError("expected an id or a query, one of the two.")

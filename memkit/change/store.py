@@ -63,19 +63,11 @@ class Store:
     'pf_001'
     """
 
-    def __init__(
-        self,
-        root: Path,
-        facts: FactStore,
-        notes: NoteStore,
-        records: RecordStore,
-        index: IndexStore,
-        workspace: MemoryStorage,
-        options: Mapping[str, Mapping[str, Any]],
-    ) -> None:
+    def __init__(self, root: Path, options: Mapping[str, Mapping[str, Any]]) -> None:
         self.root = root
-        self.facts, self.notes, self.records, self.index, self.workspace = facts, notes, records, index, workspace
-        self.pages = PageStore(root)
+        self.facts, self.notes = FactStore(root, **options["facts"]), NoteStore(root, **options["notes"])
+        self.records, self.index = RecordStore(root), IndexStore(root, **options["index"])
+        self.workspace, self.pages = MemoryStorage(root, **options["workspace"]), PageStore(root)
         self._options = options
 
     def __getattr__(self, name: str) -> Any:
@@ -160,21 +152,14 @@ def store(
     Traceback (most recent call last):
     memkit.errors.PolicyRefusal: duplicate: pf_001 says it already.
     """
-    root_folder = folder_of(root)
-    return Store(
-        root_folder,
-        FactStore(root_folder, encoder, profile=profile, created_tag=created_tag, least_score=least_score),
-        NoteStore(root_folder, notes_folder),
-        RecordStore(root_folder),
-        IndexStore(
-            root_folder,
-            auto_clean_invalid=auto_clean_invalid,
-            auto_clean_missing=auto_clean_missing,
-            max_tokens_per_file=max_tokens_per_file,
-        ),
-        MemoryStorage(root_folder, timezone),
-        _options(options),
-    )
+    cleaning = {"auto_clean_invalid": auto_clean_invalid, "auto_clean_missing": auto_clean_missing}
+    of_documents: dict[str, dict[str, Any]] = {
+        "facts": {"encoder": encoder, "profile": profile, "created_tag": created_tag, "least_score": least_score},
+        "notes": {"folder": notes_folder},
+        "index": {**cleaning, "max_tokens_per_file": max_tokens_per_file},
+        "workspace": {"timezone": timezone},
+    }
+    return Store(folder_of(root), _options(options) | of_documents)
 
 
 def _options(given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

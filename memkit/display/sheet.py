@@ -311,9 +311,7 @@ def _named(row: dict[str, Any], memories: dict[str, list[str]]) -> dict[str, Any
     """A row with title, place, kind and date of its memory, unless the row has its own."""
     known = memories.get(row.get("memory_id", ""))
     line = row.get("line_start") or row.get("line")
-    title, place, kind, when = known or name_of(
-        *(line if name == "line_start" else row.get(name) for name in NAMED[1:])
-    )
+    title, place, kind, when = known or name_of(line if name == "line_start" else row.get(name) for name in NAMED[1:])
     if known and is_verbatim(kind, row.get("path")):  # a chunk of a file has lines of its own
         place = place_of(row.get("path"), line) or place
     ends = (row.get("low"), row.get("difference", row.get("value")), row.get("high"))

@@ -7,7 +7,7 @@ A result is identified by the key ``memkit`` of its schema's metadata, and a tab
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time
 from typing import Any
@@ -425,7 +425,7 @@ def names_of(memories: pa.Table) -> dict[str, list[str]]:
     columns = dict(zip(memories.column_names, memories.columns, strict=True))
     columns["text"] = pc.utf8_slice_codeunits(columns["text"], 0, _NAME)
     values = [columns[name].to_pylist() if name in columns else [None] * len(memories) for name in NAMED]
-    return {memory_id: name_of(*fields) for memory_id, *fields in zip(*values, strict=True)}
+    return {memory_id: name_of(fields) for memory_id, *fields in zip(*values, strict=True)}
 
 
 def names_in(result: pa.Table, memories: pa.Table, *columns: str, most: int = 200) -> dict[str, Any]:
@@ -459,7 +459,9 @@ def kept_of(shown: str) -> dict[str, dict[Any, Any]]:
     return {"queries": queries, "memories": named, "counted": counted}
 
 
-def name_of(title: Any, text: Any, path: Any, line: Any, kind: Any, created_at: Any, updated_at: Any) -> list[str]:
+def name_of(values: Iterable[Any]) -> list[str]:
+    """Title, place, kind and date of a memory from its `values` of `NAMED`, without the id."""
+    title, text, path, line, kind, created_at, updated_at = values
     when = created_at or updated_at
     date = (when if isinstance(when, str) else day_of(when))[:10] if when else ""
     label = title or (text if text and text.isprintable() and "  " not in text else " ".join((text or "").split()))

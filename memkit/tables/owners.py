@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, lru_cache
 from itertools import groupby
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
@@ -94,17 +94,17 @@ class Owners:
         is_told = ~is_log & np.fromiter(are_told, bool, len(kinds))
         is_page = np.array([owner.subject == PAGE for owner in declared], dtype=bool)
         of_rows = [declared[sort] for sort in sorts.tolist()]
-        subjects, titles, files = [""] * n, [""] * n, [NOBODY] * n
+        told = _Told([""] * n, [""] * n, [NOBODY] * n)
         for row in np.flatnonzero((is_told & ~is_page)[sorts]).tolist():
             scope = (rows["scope"][row] or "") if of_rows[row].by_scope else ""
-            subjects[row] = titles[row] = f"{_plain(rows['title'][row] or '')}\n{scope}".rstrip("\n")
+            told.subjects[row] = told.titles[row] = f"{_plain(rows['title'][row] or '')}\n{scope}".rstrip("\n")
         pages = np.flatnonzero((is_told & is_page)[sorts]).tolist()
-        _read_pages(pages, rows, memories["text"], of_rows, subjects, titles, files)
+        _read_pages(pages, rows, memories["text"], of_rows, told)
         stores = _stores([path or "" for path in rows["path"]], sorts, of_rows)
         logs = np.where(is_log[sorts], 0, NOBODY).astype(np.int64)
         users = _coded([user or "" for user in rows["user_id"]])
-        labels = np.stack([_coded(subjects), logs, np.array(files, np.int64)])
-        return cls(users, stores, labels, titles, memories["text"], np.arange(n), logs != NOBODY)
+        labels = np.stack([_coded(told.subjects), logs, np.array(told.files, np.int64)])
+        return cls(users, stores, labels, told.titles, memories["text"], np.arange(n), logs != NOBODY)
 
     def since(self, before: pa.Table, memories: pa.Table) -> Self:
         """The owners of `memories`, where these are those of `before`: few edits change what tells them."""
@@ -331,16 +331,22 @@ def _joined(n: int, ends: NDArray[np.int64]) -> Ints:
     return np.unique(part, return_inverse=True)[1].astype(np.int64)
 
 
+class _Told(NamedTuple):
+    """Subject, title and file of each row; "" and `NOBODY` where it has none."""
+
+    subjects: list[str]
+    titles: list[str]
+    files: list[int]
+
+
 def _read_pages(
     pages: list[int],
     rows: dict[str, list],  # type: ignore[type-arg]  # columns of several types
     texts: pa.ChunkedArray,
     declared: list[Owner],
-    subjects: list[str],
-    titles: list[str],
-    files: list[int],
+    told: _Told,
 ) -> None:
-    """Fill in the subject, title and file of each row of a page."""
+    """Fill in what is told of each row of a page."""
     if not pages:
         return
     by_path: dict[str, list[int]] = defaultdict(list)
@@ -356,7 +362,7 @@ def _read_pages(
         if path.rpartition("/")[2].casefold() in UNDIVIDED:
             title = ""
             for row in some:
-                files[row] = number
+                told.files[row] = number
         elif rows["layout"][some[0]]:
             title = names[some[0]][0]
         else:
@@ -376,9 +382,9 @@ def _read_pages(
         # A title that many pages of other names have is a template's too.
         title = of_page[path] if titled[of_page[path]] < most else f"{of_page[path]} {_plain(_stem(path))}".strip()
         for row in some:
-            titles[row] = title
+            told.titles[row] = title
             kept = (name for name in above[row] if pages_with[name] < most)
-            subjects[row] = "\n".join(filter(None, (title, *kept)))
+            told.subjects[row] = "\n".join(filter(None, (title, *kept)))
 
 
 def _in_files(memories: pa.Table) -> Ints:

@@ -156,7 +156,7 @@ class _Trees:
                 continue
             target, status, reason = self._resolve(written, home)
             if target is None:
-                self._report(path, branch.line, "path", written, status, reason, None)
+                self._report(path, written, status, reason, {"line": branch.line, "field": "path"})
             else:
                 self._open_branch(target, home, category)
 
@@ -265,9 +265,9 @@ class _Trees:
         row = typed(entry, self.rows, index, memory_id, may_lack)
         row |= {"memory_id": memory_id, "index_path": index, "line": entry.line, "category": category, "path": file}
         row |= {"status": status, "reason": reason}
-        if file is None and written:
-            self._report(index, entry.line, "file", written, status, reason, memory_id)
         place: Row = {"line": entry.line, "field": "file", "memory_id": memory_id}
+        if file is None and written:
+            self._report(index, written, status, reason, place)
         if file and not may_lack and not below(file, index_folder):
             self.rows.problem("bad_value", index, f"a file in {index_folder}/", written, **place)
         memory = self._memory(row, category) | {"heading_path": heading_path(file or index, category or "")}
@@ -337,13 +337,10 @@ class _Trees:
                 return target, "valid", None
         return None, "missing", "there is no such file"
 
-    def _report(
-        self, path: str, line: int, name: str, written: str, status: str, reason: str | None, memory_id: str | None
-    ) -> None:
+    def _report(self, path: str, written: str, status: str, reason: str | None, place: Row) -> None:
         rule = "missing_file" if status == "missing" else _INVALID.get(reason or "", "outside_root")
         expected = f"a file inside of the memory folder ({reason})"
-        where: Row = {"line": line, "field": name, "memory_id": memory_id, "status": status}
-        self.rows.problem(rule, path, expected, written, **where)
+        self.rows.problem(rule, path, expected, written, **place, status=status)
 
 
 def _below_root(path: str, root: Path) -> list[str]:
