@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 from memkit.base.hashes import checksum
 from memkit.base.parallel import bar, results, workers
 from memkit.base.params import describe, zone_of
-from memkit.base.plugins import FOLDERS
+from memkit.base.plugins import Plugins, as_it_is
 from memkit.formats.disk.files import (
     MAX_FILE_BYTES,
     Content,
@@ -352,10 +352,13 @@ class Past(Protocol):
         ...
 
 
+FOLDERS = Plugins[Past]("memkit.folders", as_it_is)
+"""Folders as they were."""
+
+
 def past() -> Past:
     """What reads from git, imported only where ``rev`` or ``dates`` needs it."""
-    known: Past = FOLDERS.needed("git", "read: 'rev' and dates='git'")
-    return known
+    return FOLDERS.needed("git", "read: 'rev' and dates='git'")
 
 
 def read_listing(

@@ -1,6 +1,6 @@
 """Corpora larger than one index in memory: shards (buckets), and external search engines.
 
-The room stands above corpus and search. Lower rooms reach it by `memkit.base.plugins.LAKES` alone, when a sharded
+The room stands above corpus and search. Lower rooms reach it by the group ``memkit.lakes`` alone, when a sharded
 corpus is opened or saved, or an engine is named.
 
 - `buckets` is the sharded corpus: it divides one into shards, whole users together, and writes one table by table.

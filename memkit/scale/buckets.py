@@ -30,7 +30,6 @@ from memkit.base.checked import json_object, with_fields
 from memkit.base.hashes import digest, digest_of_file, place
 from memkit.base.parallel import results
 from memkit.base.params import check_value, current_names
-from memkit.base.plugins import LAKES
 from memkit.errors import FormatError, MemkitError, ParameterError, count_of, refused
 from memkit.index.ann import MIN_ROWS, scripts
 from memkit.index.cache import shared_cache
@@ -42,7 +41,7 @@ from memkit.schemas import TABLES, Floats, Ints, without_rows
 from memkit.search.ask import QuerySettings
 from memkit.search.fitted.chunks import Index, take_rows
 from memkit.search.fitted.index import _BACKGROUND, MemoryIndex, Searchable
-from memkit.search.retriever import OverBuckets, index_for
+from memkit.search.retriever import OVER_BUCKETS, index_for
 from memkit.search.steps.recall import ARMS
 from memkit.tables.corpus import Corpus
 from memkit.tables.database import Database
@@ -312,8 +311,7 @@ def _read_list(folder: Path) -> list[dict[str, Any]]:
 @index_for.register
 def _(corpus: Buckets, settings: Index, how: QuerySettings, before: Searchable | None = None) -> Searchable:
     """An index over buckets; nothing of a former index is reused."""
-    searching: OverBuckets = LAKES.needed("index")
-    return searching.bucket_index(corpus, settings, how)
+    return OVER_BUCKETS.needed("index").bucket_index(corpus, settings, how)
 
 
 def save_buckets(tables: Mapping[str, pa.Table], folder: Path, count: int, attached: Writers) -> None:

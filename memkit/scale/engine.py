@@ -312,7 +312,7 @@ class InEngine:
             arm.offload()
 
     def candidates(
-        self, index: MemoryIndex, name: str, queries: Sequence[str], n: int, allowed: Mask | None, **options: Any
+        self, index: MemoryIndex, name: str, queries: Sequence[str], n: int, allowed: Mask | None, /, **options: Any
     ) -> pa.Table:
         """As those of the arm, found in the engine."""
         return self._held(index, name).candidates(queries, n, allowed, **options)

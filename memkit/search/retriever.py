@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from memkit.base.duck import check_unicode
 from memkit.base.params import AsOf, Moment, check_choice, check_value, current_names, estimator, param, path_of
-from memkit.base.plugins import LAKES
+from memkit.base.plugins import Plugins, as_it_is
 from memkit.errors import MemkitError, NotFittedError, NotFoundError, count_of, did_you_mean, some_of
 from memkit.index.encoders.base import Vectors, unit_rows
 from memkit.schemas import Ints, Mask
@@ -587,16 +587,19 @@ def _changed(settings: Index, search: Retriever) -> list[str]:
 
 
 class Engines(Protocol):
-    """The module of `LAKES` by which candidates are found in an engine."""
+    """The module by which candidates are found in an engine."""
 
     def elsewhere(self, spec: Any, /) -> Elsewhere | None: ...
 
 
 class OverBuckets(Protocol):
-    """The module of `LAKES` that searches buckets, and saves what they have to know of each other."""
+    """The module that searches buckets, and saves what they have to know of each other."""
 
     def bucket_index(self, corpus: Any, settings: Index, how: QuerySettings, /) -> Searchable: ...
     def save_statistics(self, folder: Path, index: Searchable, how: QuerySettings, /) -> None: ...
+
+
+ELSEWHERE, OVER_BUCKETS = Plugins[Engines]("memkit.lakes", as_it_is), Plugins[OverBuckets]("memkit.lakes", as_it_is)
 
 
 @singledispatch
@@ -609,8 +612,7 @@ def index_for(corpus: Corpus, settings: Index, how: QuerySettings, before: Searc
         If this kind cannot be built with the settings.
     """
     former = before if isinstance(before, MemoryIndex) else former_index(corpus, settings, how)
-    engines: Engines | None = None if settings.engine == "local" else LAKES.needed("engine")
-    elsewhere = None if engines is None else engines.elsewhere(settings.engine)
+    elsewhere = None if settings.engine == "local" else ELSEWHERE.needed("engine").elsewhere(settings.engine)
     index = build(corpus, settings, former)
     if elsewhere is not None:
         index.elsewhere, index.conversations = elsewhere, None  # neighbours need not be in the engine's answer
@@ -630,8 +632,7 @@ def fitted_corpus(index: Searchable, params: Callable[[], dict[str, Any]], how: 
     corpus = copy.copy(index.corpus)
 
     def save_totals(folder: Path) -> None:
-        searching: OverBuckets = LAKES.needed("index")
-        searching.save_statistics(folder, index, how())
+        OVER_BUCKETS.needed("index").save_statistics(folder, index, how())
 
     corpus.attach(TOTALS, save_totals)
     if isinstance(index, MemoryIndex):

@@ -31,7 +31,7 @@ from memkit.base.params import (
     zone_name,
     zone_of,
 )
-from memkit.base.plugins import LAKES
+from memkit.base.plugins import Plugins, as_it_is
 from memkit.display.draw import Displayed
 from memkit.display.sheet import ROWS, Sheet, sheet_of_kinds
 from memkit.errors import (
@@ -369,8 +369,7 @@ class Corpus(Displayed):
         if count is None:
             save(self.tables, self._database, self._reading, self._attached, place)
         else:
-            sharded: Sharded = LAKES.needed("buckets")
-            sharded.save_buckets(self.tables, place, count, self._attached)
+            LAKES.needed("buckets").save_buckets(self.tables, place, count, self._attached)
 
     def keep(self, attached: Writers | None = None) -> None:
         """Have the user's cache hold this corpus as it is now, where `read` gave it a place there (``cache=``).
@@ -717,11 +716,14 @@ def states_at(corpus: Any, moments: Iterable[Rev]) -> list[Corpus]:
 
 
 class Sharded(Protocol):
-    """The module of `LAKES` that saves and opens buckets."""
+    """The module that saves and opens buckets."""
 
-    Buckets: Callable[[Path, bool], Corpus]
-
+    def Buckets(self, folder: Path, trusted: bool, /) -> Corpus: ...
     def save_buckets(self, tables: Mapping[str, pa.Table], folder: Path, count: int, attached: Writers, /) -> None: ...
+
+
+LAKES = Plugins[Sharded]("memkit.lakes", as_it_is)
+"""Lakes of another kind than one folder."""
 
 
 @current_names
@@ -763,8 +765,7 @@ def open_lake(path: str | Path, source: str | Path | None = None, *, trust: bool
     """
     place = path_of("open", path).absolute()
     if is_bucketed(place):
-        sharded: Sharded = LAKES.needed("buckets")
-        return sharded.Buckets(place, trust)
+        return LAKES.needed("buckets").Buckets(place, trust)
     root = None if source is None else remember_root(path_of("open", source))
     tables, reading, text_index, snapshot = load(place, root, trust)
     corpus = Corpus(tables, reading=reading, text_index=text_index, folder=place, trusted=trust)
