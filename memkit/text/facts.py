@@ -28,13 +28,32 @@ _UNIT = re.compile(r"(?<=[.!?…;])\s+|\n+")
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
 _NUMBER = re.compile(r"(?:(?<![^\s(\[{«\"'=:<>≤≥])[-−–])?\d+(?:[.,]\d+)*")
 _SIGN = re.compile(
-    r"[%‰$€£¥₽≠≤≥]|!=|(?<=\d)\+(?!\d)|(?<=[^\W\d_])\+(?=\d)"  # of a number
+    r"[%‰$€£¥₽≠≤≥]|!=|(?<=\d)\+(?!\d)|(?<=[^\W\d_])\+(?=\w)|\b(?:over|under|от|до|свыше)(?=\s\d)"  # of a number
     r"|(?<![-=])(?:<|(?<!^)>)=?(?=\s?[-−]?\d)|^>=?(?=\d)"  # with a blank, a > that begins a line is that of a quote
     r"|(?<!\w)[^\W\d_]+(?:\++|#)(?!\w)|(?<!\w)[A-ZА-Я][a-zа-я]?[-−](?!\w)"  # of a name: C++, Rh-
-    r"|(?<![\w.])\.[^\W\d_]+|~(?=/)|(?<![\w-])--(?=\w)|[:;]-?[()](?!\w)"  # .env, ~/bin, --force, :)
+    r"|(?<!\w)(?:[#!]|\.{1,2}/|\.(?=[^\W\d_])|(?<![/.~:])/)(?=\w)"  # before one: #tag, .env, /etc
+    r"|(?<![\w-])--(?=\w)|(?<=\s)-(?=[A-Za-z])|[:;]-?[()](?!\w)|\[[ xX]\](?=\s)|\?(?!\?)"  # --force, :), a box
+    r"|(?<=\w)(?:\(\)|\[\]|\{\})|(?<!\w)_+(?=\w)|(?<=\w)_+(?!\w)|[*^\\@~]+|==+|&&|\|\|"  # of code: f(), *.py, a || b
+    r"|(?<=\w)[&|](?=\w)|(?<!\w)&(?=\w)|(?<!^)[-=]>|[→⇒←]|(?<=\s)(?:<[-=]|[<>]{1,2})(?=\s)"
 )
-_SIGNS = str.maketrans({"−": "-", "–": "-", "≤": "<=", "≥": ">=", "≠": "!="})
+_SIGNS = str.maketrans({"−": "-", "–": "-", "≤": "<=", "≥": ">=", "≠": "!=", "→": "->", "⇒": "=>", "←": "<-"})
+_MARKED = re.compile(
+    r"(?P<code>`[^`\n]*`|(?<!\w)__[a-z\d]+__(?!\w))|(?<![\w*/\\])(?P<stars>\*{1,3})(?=[^\s*])(?P<starred>[^*\n]+)(?<=\S)"
+    r"(?P=stars)(?![\w*])|(?<!\w)(?P<lines>_{1,3})(?=[^\s_])(?P<lined>[^_\n]+)(?<=\S)(?P=lines)(?!\w)"
+    r"|(?P<double>~~|==)(?=[^\s=~])(?P<doubled>[^=~\n]+)(?<=\S)(?P=double)|^[^\S\n]*(?:\*[^\S\n]+|[*_=-]{3,}[^\S\n]*$)",
+    re.MULTILINE,
+)
+"""Emphasis, the star of an item and a rule of Markdown: marks, where the same signs in code are facts (*.py, logs*)."""
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{1,2}[./][0-9]{1,2}(?:[./][0-9]{2,4})?")
+
+
+def without_emphasis(text: str) -> str:
+    """A text without the signs that Markdown takes for emphasis; those of code stay.
+
+    >>> without_emphasis("**Удалять** _каждую ночь_ logs*, *.py и __init__")
+    'Удалять каждую ночь logs*, *.py и __init__'
+    """
+    return _MARKED.sub(lambda found: found[found.lastgroup] if found.lastgroup else "", text)
 
 
 _NONE: Ints = np.empty(0, np.int64)
@@ -138,6 +157,7 @@ class Facts:
         """The number of a text; equal texts have one."""
         self.lengths: Ints = np.zeros(len(texts), np.int64)
         self._number = Numbers()
+        self._plain: dict[int, str] = {}
         self._units: list[Ints] = []
         self._stated: dict[int, Ints] = {}
 
@@ -145,7 +165,7 @@ class Facts:
         """Cut texts into their places, each text once."""
         new = np.unique(rows[self.text[rows] < 0]).tolist()
         for row in new:
-            text = self.texts[row]
+            text = self._plain[row] = without_emphasis(self.texts[row])
             number = self.text[row] = self._number(text)
             self.lengths[row] = len(text)
             if number == len(self._units):
@@ -153,7 +173,7 @@ class Facts:
 
     def whole(self, rows: Ints) -> Ints:
         """The place that each text is as a whole."""
-        return np.array([self.places(self.texts[row]) for row in rows.tolist()], np.int64)
+        return np.array([self.places(self._plain[row]) for row in rows.tolist()], np.int64)
 
     def units(self, rows: Ints) -> list[Ints]:
         """The places of texts, each once and in order."""
@@ -175,7 +195,7 @@ class Facts:
         for row in rows.tolist():
             number = int(self.text[row])
             if number not in self._stated:
-                numbers = dict.fromkeys(map(self.statements, pieces_of(self.texts[row])))
+                numbers = dict.fromkeys(map(self.statements, pieces_of(self._plain[row])))
                 self._stated[number] = np.array(list(numbers), np.int64)
         return [self._stated[number] for number in self.text[rows].tolist()]
 

@@ -9,10 +9,11 @@ moved, only names and identifiers are compared.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from difflib import SequenceMatcher
-from itertools import takewhile
-from typing import NamedTuple
+from itertools import product, takewhile
+from operator import eq
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,8 +42,10 @@ APART: tuple[str, ...] = (
     *("молодой", "старый", "большой крупный огромный", "маленький небольшой мелкий", "горячий", "холодный"),
     *("день", "ночь"),
     *("read reads reading", "write writes writing"),
-    *("buy", "sell", "slow", "fast quick rapid", "купить", "продать", "медленный", "быстрый"),
+    *("buy", "sell", "slow slower", "fast faster quick rapid", "купить", "продать", "медленный", "быстрый"),
     *("before", "after", "above", "under below beneath underneath", "behind", "beside"),
+    *("must", "may might", "can could", "should", "нужно надо", "можно", "more", "less fewer", "более", "менее"),
+    *("max maximum", "min minimum", "максимум", "минимум", "plaintiff", "defendant", "истец", "ответчик"),
     *("до", "после", "перед", "под", "над", "за"),
     *("http", "https", "ftp", "sftp", "ssh", "tcp", "udp"),
     *("production prod", "staging stage", "spring", "summer", "autumn", "winter", "весна", "лето", "осень", "зима"),
@@ -57,9 +60,9 @@ sort way body outside outdoors inside indoors being getting
 вид тип сторона способ
 """
 _LIGHT = frozenset(_LIGHT_WORDS.split())
-_JOINS = frozenset(["and", "or", "&", "и", "или", "да"])
-_DIRECTIONS = frozenset(["than", "before", "after", "over", "чем", "больше", "меньше", "до"])
 """Words that say how many or which, or name no kind of thing: they are no facts by themselves."""
+_JOIN = re.compile(r"and|or|is|are|was|were|и|или|да|это|есть|был[аои]?|[,;&+=—–-]")
+"""What stands on either side of these may change places."""
 _MOST = 3
 """Most words of a span in which texts of one skeleton differ."""
 _MOST_WORDS = 400
@@ -75,7 +78,9 @@ _LONG_UNIT = 3
 """The letters from which a unit is one without a number before it."""
 _MARKS = ".,;:!?…()[]{}<>«»\"“”„‘’'`*|•—–-+=~"
 _IS_CODE = re.compile(r"\d|[_/\\@=~#]|\w[.:]\w|[a-zа-я][A-ZА-Я]")
-_PART = re.compile(r"[^\W_]+(?:['’][^\W\d_]+)?")
+_PART = re.compile(r"[^\W_]+(?:['’][^\W\d_]+)?|[\u2300-\u2bff\U0001f000-\U0001faff]+")
+"""A word, or pictures in a row ("🟢", "★★")."""
+_VOWELS = re.compile("[aeiouyаеиоуыэюяьъй]+")
 _GLUED = re.compile(r"\d+([^\W\d_]+)\Z")
 _ENDS = (".", "!", "?", ":", "…")
 _SOFT, _CLOSED, _FIRST, _HARD = range(4)
@@ -130,23 +135,34 @@ class Words:
         both = np.flatnonzero((a.how_many(_only(a, b)) > 0) & (b.how_many(_only(b, a)) > 0))
         differ = np.zeros(len(left), bool)
         if len(both):
-            differ[both] = self._replaced(left[both], right[both], texts)
-        n_differ = a.n - _equal_run(a, b, np.minimum(a.n, b.n), from_end=False)[1]
-        for pair in np.flatnonzero((a.n == b.n) & (n_differ == 2) & ~differ).tolist():
-            differ[pair] = self._are_swapped(texts(int(left[pair])).split(), texts(int(right[pair])).split())
+            is_one = _spans(a, b)[1][both]
+            differ[both] = self._replaced(left[both], right[both], texts, is_one)
+        n_only = np.maximum(a.how_many(_only(a, b)), b.how_many(_only(b, a)))
+        for pair in np.flatnonzero((a.n == b.n) & (n_only <= 2 * _MOST) & (a.n <= _MOST_WORDS) & ~differ).tolist():
+            differ[pair] = self._are_swapped(texts(int(left[pair])), texts(int(right[pair])))
         return differ
 
-    def _are_swapped(self, one: list[str], other: list[str]) -> bool:
-        """Whether two names, or two words around one of direction, stand in each other's place: "Rome to Oslo"."""
-        first, last = (place for place, pair in enumerate(zip(one, other, strict=True)) if pair[0] != pair[1])
-        a, b, d, c = (side[place].strip(_MARKS) for side in (one, other) for place in (first, last))
-        between = {*map(folded, one[first + 1 : last])}
-        are_names = all(word[:1].isupper() for word in (a, b, c, d)) and not between <= _JOINS
-        stems = [[self._reader.stem(folded(word)) for word in words] for words in ((a, b), (c, d))]
-        # In Russian a form says the role of a word, whatever its place.
-        return stems[0] == stems[1] and bool(are_names or between & _DIRECTIONS) and (a.isascii() or (a, b) != (c, d))
+    def _are_swapped(self, one: str, other: str) -> bool:
+        """Whether two parts of a sentence stand in each other's place, which says who does what to whom."""
+        a, b = _in_order(one), _in_order(other)
+        begin = _n_common(a, b, self._are_forms)
+        end = _n_common(a[begin:][::-1], b[begin:][::-1], self._are_forms)
+        before, a, b = a[:begin], a[begin : len(a) - end], b[begin : len(b) - end]
+        if len(a) == len(b) == 1:
+            return len(a[0]) == len(b[0]) == 1 and a[0].isalnum()  # "disk c", "disk d"
+        for first, last in product(range(1, _MOST + 1), repeat=2):
+            moved = [*b[len(b) - first :], *b[last : len(b) - first], *b[:last]]
+            if first + last <= len(a) == len(b) and all(map(self._are_forms, a, moved)):
+                outer, middle = [*a[:first], *a[len(a) - last :]], a[first : len(a) - last]
+                return _is_told_by_order(before[-1:], outer, middle, is_form_kept=a == moved)
+        return False
 
-    def _replaced(self, left: Ints, right: Ints, texts: Callable[[int], str]) -> Mask:
+    def _are_forms(self, one: str, other: str) -> bool:
+        bones = [word[0] + _VOWELS.sub("", word[1:]) for word in (one, other)]  # «Павел», «Павла»
+        return self._reader.stem(one) == self._reader.stem(other) or (bones[0] == bones[1] and len(bones[0]) > 1)
+
+    def _replaced(self, left: Ints, right: Ints, texts: Callable[[int], str], is_one: Mask) -> Mask:
+        """`is_one`: the pairs of one skeleton as they stand between blanks, with numbers and function words."""
         new = [place for place in np.unique(np.append(left, right)).tolist() if place not in self._of]
         self._reader.learn(folded(word) for place in new for word in _PART.findall(texts(place)))
         self._of.update((place, self._read(texts(place))) for place in new)
@@ -157,7 +173,10 @@ class Words:
         open_ = (n_only[0] > 0) & (n_only[1] > 0)
         spans, is_aligned = _spans(a, b)
         aligned = open_ & is_aligned
-        in_span = [own & span & aligned[side.pair] for side, own, span in zip(sides, only, spans, strict=True)]
+        in_span = [
+            own & ((span & aligned[side.pair]) | (np.isin(side.kind, (_CLOSED, _HARD)) & (open_ & is_one)[side.pair]))
+            for side, own, span in zip(sides, only, spans, strict=True)
+        ]
         differ = self._unlike(sides, in_span, self._mean_the_same)
         alike = (a.n + b.n - n_only[0] - n_only[1]) / np.maximum(1, a.n + b.n)
         moved = open_ & ~differ & (alike >= _ALIKE)
@@ -228,8 +247,8 @@ class Words:
 
     def _may_be_forms(self, a: Ints, b: Ints, kind_a: Ints, kind_b: Ints) -> Mask:
         """Whether words may be forms of one name, where the sentences around them differ."""
-        pairs = zip((self._written[one] for one in a.tolist()), (self._written[one] for one in b.tolist()), strict=True)
-        return np.fromiter(map(_is_form, *zip(*pairs, strict=True)) if len(a) else (), bool, len(a))
+        pairs = ((self._written[one], self._written[other]) for one, other in zip(a.tolist(), b.tolist(), strict=True))
+        return np.fromiter((self._are_forms(*pair) for pair in pairs), bool, len(a))
 
     def _read(self, text: str) -> tuple[Ints, Ints]:
         shouts, words, kinds = text.isupper(), list[int](), list[int]()
@@ -277,7 +296,7 @@ class Words:
         )
         if unit is not None and (glued or after_number or len(word) >= _LONG_UNIT):
             yield f"{unit} (unit)", word, _HARD
-        elif is_code:
+        elif is_code or not part[0].isalnum():
             yield word, word, _HARD
         elif is_joined:
             yield word if word.isascii() else self._reader.stem(word), word, _HARD
@@ -290,6 +309,23 @@ class Words:
             elif re.split("['’]", word)[0] not in FUNCTION_WORDS and word not in _LIGHT:
                 is_name = part[0].isupper() and not shouts
                 yield stem, word, (_FIRST if begins else _HARD) if is_name else _SOFT
+
+
+def _in_order(text: str) -> list[str]:
+    """The words of a text without articles; a comma is one, and a sign that stands alone."""
+    words = [folded(word.strip(_MARKS) or word) for word in re.findall(r"[^\s,;]+|[,;]", text)]
+    return [word for word in words if word not in ("a", "an", "the") or word is words[-1]]
+
+
+def _is_told_by_order(before: list[str], outer: list[str], middle: list[str], is_form_kept: bool) -> bool:
+    """Whether the outer words, which changed places, say by it what they are: in Russian their forms say so as well."""
+    if not FUNCTION_WORDS.isdisjoint(outer):  # with its preposition a word says the same anywhere
+        return False
+    joins = [_JOIN.fullmatch(word) for word in (*middle[:1], *middle[-1:])]
+    if not is_form_kept:
+        return not joins or not joins[0]
+    is_governed = not FUNCTION_WORDS.isdisjoint((*before, *middle[-1:]))
+    return not all(joins) and (is_governed or "," in middle or "".join(outer).isascii())
 
 
 class _Chunk(NamedTuple):
@@ -375,16 +411,6 @@ def _is_misspelt(one: str, other: str) -> bool:
     return start >= _LONG // 2 and start + end >= max(len(one), len(other)) - 1
 
 
-def _n_common(one: str, other: str) -> int:
-    """How many letters two words begin with in common."""
-    return sum(1 for _ in takewhile(lambda both: both[0] == both[1], zip(one, other, strict=False)))
-
-
-def _is_form(one: str, other: str) -> bool:
-    """Whether two words may be forms of one, by their begin.
-
-    >>> _is_form("павел", "павла"), _is_form("марк", "макар")
-    (True, False)
-    """
-    least = max(3, min(len(one), len(other)) - 2)
-    return one[:least] == other[:least]
+def _n_common(one: Sequence[Any], other: Sequence[Any], are_same: Callable[..., bool] = eq) -> int:
+    """How many letters or words two sequences begin with in common."""
+    return sum(1 for _ in takewhile(lambda both: are_same(*both), zip(one, other, strict=False)))

@@ -73,6 +73,7 @@ UNITS: tuple[str, ...] = (
     "tsp teaspoon teaspoons",
     "tbsp tablespoon tablespoons",
     "w вт watt watts ватт ватта",
+    *("am", "pm"),
     "kw квт kilowatt kilowatts киловатт киловатта",
 )
 """Spellings of one unit, the first being its name."""

@@ -2,49 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
 import pytest
 
 import memkit as mk
+from memkit.text.analyse import terms_by
 from memkit.text.conflicts import Conflicts
 from memkit.text.one_word import Lexicon, Synonyms
 from memkit.text.statements import Reader
 
 APART = (
-    ("за биллинг отвечает Павел", "за биллинг отвечает Савел"),
-    ("Billing is owned by Paul.", "Billing is owned by Saul."),
     ("Billing of the shop is owned by Paul.", "Saul owns the billing of the shop."),
-    ("the primary database runs on db-east-1", "the primary database runs on db-west-1"),
-    ("Логи пишем на node-a", "Логи пишем на node-b"),
-    ("settings live in /etc/app/main.yaml", "settings live in /etc/app/test.yaml"),
     ("backups go to srv_main", "backups go to srv_main.local"),
-    ("The session expires after 30 seconds", "The session expires after 30 minutes"),
     ("The disk holds 500 GB", "The disk holds 500GB of data, sorry, 500 TB"),
-    ("Предел загрузки 20 мегабайт", "Предел загрузки 20 ГБ"),
-    ("Новый сервис пишем на Rust", "Новый сервис пишем на Go"),
     ("The team office is in New York, near the park", "The team office is in Lisbon, near the park"),
     ("Сервер обновляют до выпуска", "Сервер обновляют после выпуска"),
-    ("She leaves the keys under the mat", "She leaves the keys behind the mat"),
     ("Metrics are in Grafana. Logs are in Loki.", "Metrics are in Kibana. Logs are in Splunk."),
     ("The team meets in room A", "The team meets in room B"),
-    ("She moved from Paris to Rome.", "She moved from Rome to Paris."),
+    ("The cat chases the dog", "The dog chases the cat"),
+    ("Павел в марте сменил Савла", "Савл в марте сменил Павла"),
+    ("Копируем из staging в prod", "Копируем из prod в staging"),
+    ("Переносим сервис с порта 80 на порт 81", "Переносим сервис с порта 81 на порт 80"),
+    ("Сначала тесты, потом ревью", "Сначала ревью, потом тесты"),
+    ("Удалять logs* каждую ночь", "Удалять logs каждую ночь"),
+    ("lint runs on *.py", "lint runs on .py"),
+    ("пиши @ivan о доступе", "пиши ivan о доступе"),
+    ("tag it #work", "tag it work"),
+    ("the method is __init__", "the method is init"),
+    ("tests > docs", "docs > tests"),
+    ("- [x] сдать отчёт", "- [ ] сдать отчёт"),
+    ("The server is down", "The server is down?"),
+    ("Статус сборки 🟢", "Статус сборки 🔴"),
+    ("disk c is full", "disk d is full"),
+    ("The call is at 5 am", "The call is at 5 pm"),
+    ("не менее 5 человек", "не более 5 человек"),
 )
 ALIKE = (
     ("Пользователь живёт в Казани", "пользователь   живёт в КАЗАНИ!"),
     ("отчёт лежит в reports/final.md", "Отчет лежит в `reports/final.md`."),
-    ("Deploys go through GitHub Actions", "deploys go through github actions."),
     ("The design is well-known to the team", "The design is well known to the team"),
-    ("Отвечает за биллинг Павел", "За биллинг отвечает Павел"),
     ("Анне звонит Павел, а не Пётр", "Павел звонит Анне, а не Пётр"),
     ("Ревью делает Павел", "Ревью бэкенда делают у Павла"),
     ("Предпочитает зелёный чай", "Предпочитает зелёный чай с мёдом"),
     ("The user likes short answers.", "The user likes a short answer."),
     ("The timeout is 30 seconds", "The timeout is 30s"),
-    ("На диске 500 ГБ", "На диске 500 гигабайт"),
     ("Пользователь предпочитает тёмную тему", "Пользователь предпочитет тёмную тему"),
     ("A cat sits by the door", "Owners of shops pay taxes in spring"),
+    ("завтра поедем в Казань", "в Казань завтра поедем"),
+    ("He works at home on Monday", "On Monday he works at home"),
+    ("buys milk, bread, eggs", "buys eggs, bread, milk"),
+    ("The owner is Anna", "Anna is the owner"),
+    ("**Предпочитает** _короткие_ ответы", "Предпочитает ~~короткие~~ ответы"),
+    ("Delete `logs*` every week.", "delete logs* every week"),
 )
 SYNONYMS = ("car automobile", "car vehicle", "Man Person", "brother sister", "Jon John", "inches centimetres")
 
@@ -129,18 +138,9 @@ def test_of_made_pairs_words_alone_merge_none(held_out: bool, script) -> None:
     assert conflicts.between(conflicts.facts(texts), left, left + len(some)).any(axis=1).mean() > 0.99
 
 
-def test_the_words_of_a_lexicon_are_asked_for_at_once() -> None:
+def test_the_words_of_a_lexicon_are_asked_for_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A question a word takes a millisecond each, half a second of a command."""
-
-    class Counting(Reader):
-        asked = 0
-
-        def learn(self, words: Iterable[str]) -> None:
-            new = set(words).difference(self._stems)
-            self.asked += bool(new)
-            super().learn(new)
-
-    reader = Counting()
-    before = reader.asked
+    reader, asked = Reader(), list[str]()
+    monkeypatch.setattr("memkit.text.statements.terms_by", lambda name: asked.append(name) or terms_by(name))
     Lexicon(reader)
-    assert reader.asked - before == 1
+    assert asked == ["auto"]

@@ -61,8 +61,8 @@ _MARGIN = 1e-9
 _UNIT = re.compile(r"[^\W\u2e80-\U0010ffff]+|[\s\S]")
 """A word, or another character; from U+2E80 on, in East Asian writing, each character has borders."""
 _NONE = np.empty(0, dtype=np.int64)
-_MARKS = str.maketrans("ё‑", "е-", ' ,;!…()[]{}«»"“”„`*|•—–')
-_AT_BORDERS = re.compile(r"(?<!\w)[.:'’‘_‑-]+|[.:'’‘_‑-]+(?!\w)")
+_MARKS = str.maketrans("ё‑−", "е--", ' ,;!…()[]{}«»"“”„`*|•—–')
+_AT_BORDERS = re.compile(r"(?<!\w)[.:'’‘_~=−‑-]+|[.:'’‘_~=−‑-]+(?!\w)")
 # Within a word they are of it ("ivan.petrov", "e-mail"). A longer text in other marks has most of its trigrams still.
 _SHORT = 120
 
