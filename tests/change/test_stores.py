@@ -45,37 +45,6 @@ def meta(root: Path, user: str = "anna") -> dict[str, Any]:
     return counters
 
 
-def test_a_fact_is_saved_in_the_file_of_its_type(facts: FactStore, tmp_path: Path) -> None:
-    """Memory v2, memory_save: validation, classification, the right .md, counters and version in meta.json."""
-    answers = [
-        facts.save("anna", "Меня зовут Анна, я из Казани.", now=NOW),
-        facts.save("anna", "Сейчас чиним пул соединений.", now=NOW),
-        facts.save("anna", "Обсуждали структуру памяти.", now=NOW),
-        facts.save(
-            "anna",
-            "Обсуждали прогулку по лесу.",
-            {"type": "working", "importance": "high", "expires_at": "2026-05-01"},
-            now=NOW,
-        ),
-    ]
-    assert [(fact.id, fact.type, fact.importance) for fact in answers if isinstance(fact, Saved)] == [
-        ("pf_001", "profile", "high"),
-        ("wk_001", "working", "normal"),
-        ("ar_001", "archive", "low"),
-        ("wk_002", "working", "high"),
-    ]
-    assert (tmp_path / "users/anna/working.md").read_text() == (
-        "- [id:wk_001] [t:working] [imp:normal] [exp:2026-03-15] [created:2026-03-01] Сейчас чиним пул соединений.\n"
-        "- [id:wk_002] [t:working] [imp:high] [exp:2026-05-01] [created:2026-03-01] Обсуждали прогулку по лесу.\n"
-    )
-    assert meta(tmp_path) == {
-        **{"version": 2, "profileCount": 1, "workingCount": 2, "archiveCount": 1},
-        "lastIds": {"pf": 1, "wk": 2, "ar": 1},
-        "guessedEnds": ["wk_001"],
-    }
-    assert mk.read(tmp_path).problems.num_rows == 0
-
-
 @pytest.mark.quick
 def test_a_link_beside_the_users_is_left_alone_and_bars_nothing(tmp_path: Path) -> None:
     root = mk.testing.write_files(tmp_path / "root", {"memory/2026-01-01.md": "чай\n", "out.md": "- кофе\n"})
@@ -216,28 +185,6 @@ def test_an_id_that_two_facts_have_changes_neither(facts: FactStore, tmp_path: P
     with pytest.raises(ChangeRefusedError, match="2 facts have the id ar_001"):
         facts.update("anna", query="кофе", text="Анна пьёт кофе по утрам.", confirm=True, now=NOW)
     assert tree(tmp_path) == before
-
-
-def test_a_query_alone_never_deletes(facts: FactStore, tmp_path: Path) -> None:
-    facts.save("anna", "Сейчас чиним пул соединений.", now=NOW)
-    facts.save("anna", "I prefer short answers in English.", now=NOW)
-    before = tree(tmp_path)
-    candidates = facts.forget("anna", query="пул соединений", now=NOW)
-    assert not isinstance(candidates, (str, mk.Edits))
-    assert candidates["source_id"].to_pylist()[:1] == ["wk_001"]
-    with pytest.raises(NotFoundError, match=r"no fact answers .* with a score of 0\.99\. The best: wk_001 0\.\d\d"):
-        facts.forget("anna", query="пул соединений", confirm=True, least_score=0.99, now=NOW)
-    with pytest.raises(NotFoundError, match="no fact answers"):
-        facts.forget("anna", query="погода на море", confirm=True, least_score=0.35, now=NOW)
-    for nonsense in ("asdf", "favourite football team", "адрес стоматолога"):
-        with pytest.raises(NotFoundError, match="no fact answers"):
-            facts.forget("anna", query=nonsense, confirm=True, now=NOW)
-        with pytest.raises(NotFoundError, match="no fact answers"):
-            facts.update("anna", query=nonsense, text="Анна пьёт кофе по утрам.", confirm=True, now=NOW)
-    with pytest.raises(ParameterError, match="one of the two"):
-        facts.forget("anna", now=NOW)
-    assert tree(tmp_path) == before
-    assert facts.forget("anna", query="пул соединений", confirm=True, now=NOW) == "wk_001"
 
 
 def test_an_unknown_id_names_those_near_it(facts: FactStore) -> None:
@@ -407,31 +354,6 @@ def test_two_processes_lose_no_fact_give_no_id_twice_and_keep_what_one_would(scr
 
 
 # --- notes -------------------------------------------------------------------------------------------------------
-
-
-def test_a_note_is_created_listed_changed_and_deleted(tmp_path: Path) -> None:
-    """Memory Format: id of version 4 names the file; created_at stays; updated_at sorts. Search, Validation Rules."""
-    notes = mk.store(tmp_path).notes
-    tea = notes.create("Чай", ["чай", "tea"], "area:кухня", "# Чай\n\nБез сахара.", now=NOW)
-    honey = notes.create("Мёд", ["мёд"], "global", "# Мёд\n\nЛиповый, жидкий.", now="2026-03-02")
-    assert sorted(tree(tmp_path)) == sorted([f"{tea}.md", f"{honey}.md"])
-    assert notes.list()["id"].to_pylist() == [honey, tea]
-    before = tree(tmp_path)[f"{tea}.md"].decode()
-    notes.update(str(tea), keywords=["чай"], now="2026-03-03")
-    after = tree(tmp_path)[f"{tea}.md"].decode()
-    assert after == before.replace('  - "чай"\n  - tea\n', '  - "чай"\n').replace(
-        "updated_at: 2026-03-01T10:00:00Z", "updated_at: 2026-03-03T00:00:00Z"
-    )
-    notes.update(str(tea), content="# Чай\n\nС мёдом и лимоном.", now="2026-03-03")
-    assert notes.get(str(tea))["content"] == "\n# Чай\n\nС мёдом и лимоном.\n"
-    assert notes.list()["id"].to_pylist() == [tea, honey]
-    assert notes.validate().num_rows == 0
-    assert notes.search("липовый")["memory_id"].to_pylist()[:1] == [f"notes:{honey}.md#{honey}"]
-    notes.delete(str(honey))
-    assert notes.list()["id"].to_pylist() == [tea]
-    for _ in range(3):
-        mk.undo(tmp_path)
-    assert tree(tmp_path)[f"{tea}.md"].decode() == before
 
 
 def test_a_note_of_others_keeps_every_other_byte(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -64,7 +65,12 @@ def test_a_fact_is_saved_behind_the_last_and_nothing_else_changes(tmp_path: Path
         facts.save("test-user", "Меня зовут Анна, я из Казани.", now=NOW),
         facts.save("test-user", "Сейчас чиним пул соединений.", now=NOW),
         facts.save("test-user", "Ездила в Москву поездом.", now=NOW),
-        facts.save("test-user", "Готовит отчёт к пятнице.", {"type": "working", "expiresAt": "2026-02-27"}, now=NOW),
+        facts.save(
+            "test-user",
+            "Готовит отчёт к пятнице.",
+            {"type": "working", "importance": "high", "expiresAt": "2026-02-27"},
+            now=NOW,
+        ),
     ]
     assert [fact.id for fact in saved if isinstance(fact, Saved)] == ["pf_002", "wk_015", "ar_121", "wk_016"]
     after = tree(tmp_path)
@@ -73,7 +79,7 @@ def test_a_fact_is_saved_behind_the_last_and_nothing_else_changes(tmp_path: Path
     )
     assert after[f"{HOME}/test-user/working.md"] == (
         f"{WORKING}- [id:wk_015] [t:working] [imp:normal] [exp:2026-03-06] Сейчас чиним пул соединений.\n"
-        "- [id:wk_016] [t:working] [imp:normal] [exp:2026-02-27] Готовит отчёт к пятнице.\n"
+        "- [id:wk_016] [t:working] [imp:high] [exp:2026-02-27] Готовит отчёт к пятнице.\n"
     )
     assert after[f"{HOME}/test-user/archive.md"] == (
         ARCHIVE + "- [id:ar_121] [t:archive] [imp:low] Ездила в Москву поездом.\n"
@@ -582,6 +588,7 @@ def test_a_query_offers_five_with_scores_and_gaps_and_confirm_decides(tmp_path: 
     facts = store(tmp_path, {})
     for text in FACT_TEXTS:
         facts.save("anna", text, now=NOW)
+    before = tree(tmp_path)
     candidates = facts.forget("anna", query="у прохода в самолёте, боится летать", now=NOW)
     rows = candidates.to_pylist()  # type: ignore[union-attr]  # candidates
     assert rows[0]["text"] == "В самолёте садится у прохода."
@@ -590,10 +597,13 @@ def test_a_query_offers_five_with_scores_and_gaps_and_confirm_decides(tmp_path: 
     assert [row["gap"] for row in rows] == [*(a - b for a, b in pairwise(scores)), None]
     with pytest.raises(NotFoundError, match=r"score of 1.00. The best: ar_\d+ 0\.\d\d, "):
         facts.forget("anna", query="летать", confirm=True, least_score=1.0, now=NOW)
+    for nonsense in ("xyzzy", "favourite football team", "адрес стоматолога"):
+        for change in (facts.forget, partial(facts.update, text="Анна пьёт кофе по утрам.")):
+            with pytest.raises(NotFoundError, match=f"no fact answers '{nonsense}'"):
+                change("anna", query=nonsense, confirm=True, now=NOW)
+    assert tree(tmp_path) == before
     assert facts.forget("anna", query="летать", confirm=True, now=NOW) is not None
     assert facts.read("anna", as_of=NOW).num_rows == len(FACT_TEXTS) - 1
-    with pytest.raises(NotFoundError, match="no fact answers 'xyzzy'"):
-        facts.forget("anna", query="xyzzy", confirm=True, now=NOW)
     with pytest.raises(ParameterError, match="'least_score' must be a float in"):
         mk.store(tmp_path, least_score=3.0)
 
@@ -635,6 +645,7 @@ BAD: dict[str, Callable[[FactStore], object]] = {
     "confirm": lambda facts: facts.forget("anna", query="чай", confirm="yes"),  # type: ignore[arg-type]
     "update": lambda facts: facts.update("anna", "pf_001", text=None),  # type: ignore[arg-type]
     "both": lambda facts: facts.forget("anna", "pf_001", "чай"),
+    "neither": lambda facts: facts.forget("anna"),
     "message": lambda facts: facts.blocks("anna", None),  # type: ignore[arg-type]
     "cleanup": lambda facts: facts.cleanup(5),  # type: ignore[arg-type]
     "migrate": lambda facts: facts.migrate_user(None),  # type: ignore[arg-type]

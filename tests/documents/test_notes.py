@@ -152,9 +152,11 @@ def test_what_the_rules_refuse_is_refused_by_create_and_by_update(
 def test_update_changes_its_fields_and_the_time_and_no_other_byte(
     notes: NoteStore, root: Path, document: ModuleType
 ) -> None:
-    """Memory Format, updated_at: on every modification; created_at never."""
-    path = root / f"memories/{document.ID}.md"
+    """Memory Format, updated_at: on every modification, and the newest is listed first; created_at never."""
+    path, new = root / f"memories/{document.ID}.md", notes.create(*document.NEW_NOTE, now="2025-01-30")
+    assert notes.list()["id"].to_pylist()[0] == new
     notes.update(document.ID, subject="Pool", now="2025-02-01")
+    assert notes.list()["id"].to_pylist()[:2] == [document.ID, new]
     assert path.read_text("utf-8") == document.POOL.replace("Database connection pooling settings", "Pool").replace(
         "2025-01-18T11:30:00Z", "2025-02-01T00:00:00Z"
     )
