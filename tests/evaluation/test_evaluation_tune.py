@@ -207,16 +207,6 @@ def test_too_few_users_have_no_verdict_however_many_queries(users: int) -> None:
     assert (tuning.expected_gain_, tuning.apparent_gain_) == (None, pytest.approx(0.5))
 
 
-def test_wrong_labels_on_a_tenth_of_the_queries_do_not_turn_a_gain_around() -> None:
-    users = names(30, 10)
-    wrong = np.random.default_rng(1).permutation(300)[:30]
-    for share, word in ((2.0, "better"), (0.5, "cannot tell yet")):
-        gains = noise(np.random.default_rng(0), 30, 10)
-        gains[:2] += share * detectable(gains, users)
-        gains[:2, wrong] *= -1
-        assert tuned(planted(gains, users)).verdict_.word == word
-
-
 @pytest.fixture(scope="module")
 def corpus() -> dict[str, Any]:
     """60 questions of 12 users in Russian and English; each has a note that answers it and one that says more words."""
@@ -242,13 +232,6 @@ def test_a_split_that_leaves_one_side_empty_is_refused(corpus: dict[str, Any]) -
 
 def test_a_setting_that_finds_nothing_at_all_is_worse(corpus: dict[str, Any]) -> None:
     assert mk.tune(**corpus, grid={"min_score": [0.0, 1.1]}, metric="mrr").verdict_.word == "worse"
-
-
-def test_an_arm_that_is_missing_is_an_error_and_no_loss(corpus: dict[str, Any]) -> None:
-    both = mk.Retriever(encoder="hash", bm25_weight=0.5, vector_weight=0.5).fit(corpus["search"].corpus_)
-    queries = {**corpus["queries"], "text": ["coffee"] * 60}
-    with pytest.raises(mk.MemkitError, match=r"the arm 'bm25' has the weight .* and found nothing"):
-        mk.tune(both, queries, corpus["qrels"], {"pool": [10, 20]})
 
 
 def test_tune_rests_on_the_sweep_and_says_the_same_with_it(corpus: dict[str, Any]) -> None:
