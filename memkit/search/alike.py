@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
@@ -352,7 +353,9 @@ def _signs(texts: Sequence[str]) -> NDArray[np.uint32]:
 @cache
 def _is_blank() -> Mask:
     """Whether each character up to the last blank, U+3000, and the one after it are blanks."""
-    return np.array([chr(sign).isspace() for sign in range(0x3002)])
+    is_blank = np.zeros(0x3002, bool)
+    is_blank[[blank.start() for blank in re.finditer(r"\s", "".join(map(chr, range(len(is_blank)))))]] = True
+    return is_blank
 
 
 @dataclass(frozen=True)

@@ -458,7 +458,7 @@ def _store(declared: Owner, path: str, known: Collection[str]) -> str:
     if declared.store and (match := re.match(declared.store, path)) and match[0]:
         return match[0]
     folder = path.rpartition("/")[0] if declared.homes else ""
-    while folder and (is_aside(f"{folder}/") or not any(f"{folder}/{name}" in known for name in declared.homes)):
+    while folder and (not any(f"{folder}/{name}" in known for name in declared.homes) or is_aside(f"{folder}/")):
         folder = folder.rpartition("/")[0]
     return folder
 
