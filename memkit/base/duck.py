@@ -1,4 +1,7 @@
-"""DuckDB as memkit uses it: the only place that connects, and the quoting of values and names in statements."""
+"""DuckDB as memkit uses it: the only place that connects, and the quoting of values and names in statements.
+
+It is imported where it is first used, here and in all of memkit: a question of a few words needs none of its 70 ms.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +15,15 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import duckdb
 import pyarrow as pa
 
 from memkit.base.checked import LONE_SURROGATE
 from memkit.errors import QueryError
+
+if TYPE_CHECKING:
+    import duckdb
 
 _TABLE_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
 _NAMED_INTERRUPT = re.compile(r"(?:[^\n]* failed: )?KeyboardInterrupt:(?: <EMPTY MESSAGE>)?[ ]*(?:\n|\Z)")
@@ -37,7 +42,7 @@ set global disabled_optimizers = 'cte_filter_pusher';
 set enable_progress_bar = false"""
 
 
-def connect(**config: str | bool) -> duckdb.DuckDBPyConnection:
+def connect(**config: str | bool | int) -> duckdb.DuckDBPyConnection:
     """A new database in memory, with times in UTC, that never downloads or loads an extension by itself.
 
     `config` adds to DuckDB's configuration.
@@ -48,6 +53,8 @@ def connect(**config: str | bool) -> duckdb.DuckDBPyConnection:
     ...     one_value(con, "select current_setting('TimeZone')")
     'UTC'
     """
+    import duckdb
+
     con = duckdb.connect(":memory:", config={**_OFFLINE, **config})
     con.execute(_SETTINGS)
     return _registered(con)
@@ -60,21 +67,29 @@ def cursor_of(con: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
 
 _connections: weakref.WeakSet[duckdb.DuckDBPyConnection] = weakref.WeakSet()
 _connections_lock = threading.Lock()
-# A relation of DuckDB 1.4 does not keep its connection alive, so the latest connections are kept for results in use.
-# One kept beside its relation alone would end with it, while what was derived from the relation is still in use.
-_recent: deque[duckdb.DuckDBPyConnection] = deque(maxlen=256 if duckdb.__version__.startswith("1.4.") else 0)
+
+
+@functools.cache
+def _recent() -> deque[duckdb.DuckDBPyConnection]:
+    import duckdb
+
+    # A relation of DuckDB 1.4 does not keep its connection alive, so the latest connections are kept for results in
+    # use. One kept beside its relation alone would end with it, while what was derived from it is still in use.
+    return deque(maxlen=256 if duckdb.__version__.startswith("1.4.") else 0)
 
 
 def _registered(con: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
     with _connections_lock:
         _connections.add(con)
-        _recent.append(con)
+        _recent().append(con)
     return con
 
 
 @contextlib.contextmanager
 def limited(con: duckdb.DuckDBPyConnection, timeout_s: float | None) -> Iterator[None]:
     """Make the work of `con` in this block `interruptible`, and raise `TimeoutError` after `timeout_s` seconds."""
+    import duckdb
+
     if timeout_s is None:
         with interruptible():
             yield
@@ -110,7 +125,11 @@ def interruptible() -> Iterator[None]:
     """
     try:
         yield
-    except (RuntimeError, duckdb.Error) as error:
+    except Exception as error:
+        import duckdb
+
+        if not isinstance(error, (RuntimeError, duckdb.Error)):
+            raise
         is_named = isinstance(error, duckdb.Error) and _NAMED_INTERRUPT.match(str(error))
         interrupt = KeyboardInterrupt() if is_named else error.__cause__
         if interrupt is None or isinstance(interrupt, Exception):
@@ -142,13 +161,16 @@ def session() -> duckdb.DuckDBPyConnection:
     return con
 
 
+_OF_SHARED: dict[str, str | bool | int] = {"allow_unsigned_extensions": True, "allocator_flush_threshold": "1MB"}
+
+
 @functools.cache
 def _shared(process: int) -> duckdb.DuckDBPyConnection:
     # One each: a forked process has its parent's memory and none of its threads. Only memkit's own statements run here,
     # and the one extension that they load is part of an installed package, as other libraries are: to verify DuckDB's
     # signature of it would take longer than to load it. What a statement over many texts took goes back to the system:
     # by default DuckDB keeps it until it is 128 MB.
-    con = connect(allow_unsigned_extensions=True, allocator_flush_threshold="1MB")
+    con = connect(**_OF_SHARED)
     # DuckDB 2 prints what a database with a Python function left when the process ends.
     atexit.register(con.close)
     return con
@@ -156,7 +178,9 @@ def _shared(process: int) -> duckdb.DuckDBPyConnection:
 
 def use_one_thread() -> None:
     """Have memkit's own statements run in one thread from now on: for little work, others cost more than they do."""
-    session().execute("set threads = 1")
+    _OF_SHARED["threads"] = 1
+    if _shared.cache_info().currsize:
+        session().execute("set threads = 1")
 
 
 @functools.cache
@@ -184,6 +208,8 @@ def as_arrow(con: duckdb.DuckDBPyConnection, sql: str, values: Any = None) -> pa
     >>> as_arrow(session(), "select ? + 1 as a", [1]).to_pylist()
     [{'a': 2}]
     """
+    import duckdb
+
     if values is None or not duckdb.__version__.startswith("1."):  # whose cursors copy rows once more, and warn of it
         return con.sql(sql, params=values).to_arrow_table()
     # In DuckDB 1 a relation with parameters is computed value by value, at twelve times the cost of a cursor.
@@ -206,6 +232,8 @@ def rows_of(sql: str, values: Mapping[str, Any] | None = None, /, **tables: pa.T
 @contextlib.contextmanager
 def transaction(con: duckdb.DuckDBPyConnection) -> Iterator[None]:
     """All statements of the block or none; many small ones take less than half as long as with a commit for each."""
+    import duckdb
+
     try:
         con.begin()
         yield

@@ -19,7 +19,6 @@ from inspect import Parameter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
-import duckdb
 import pyarrow as pa
 import typer
 from rich.console import Console
@@ -37,6 +36,8 @@ from memkit.formats.rows import SEVERITIES, tally
 from memkit.text.secrets import Mask
 
 if TYPE_CHECKING:
+    import duckdb
+
     from memkit.evaluation.profile import Profile
     from memkit.search.retriever import Retriever
     from memkit.tables.corpus import Corpus

@@ -15,7 +15,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import duckdb
 import pyarrow as pa
 from rich.cells import cell_len, set_cell_size
 
@@ -536,7 +535,8 @@ def register_prompt() -> None:
 
 
 def _at_prompt(value: Any) -> str | None:
-    sheets = _of_memkit(value) if isinstance(value, (pa.Table, duckdb.DuckDBPyRelation)) else None
+    is_one = isinstance(value, pa.Table) or type(value).__name__ == "DuckDBPyRelation"
+    sheets = _of_memkit(value) if is_one else None
     return None if sheets is None else sheets.text(terminal_width())
 
 

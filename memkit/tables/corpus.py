@@ -9,9 +9,8 @@ from importlib import import_module
 from pathlib import Path
 from threading import Lock
 from types import FrameType
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -58,6 +57,9 @@ from memkit.tables.kept import Kept
 from memkit.tables.lake import STATE, TEXT, Writers, empty_reading, is_bucketed, load, save
 from memkit.tables.statement import as_table
 from memkit.tables.untrusted import TIMEOUT_S
+
+if TYPE_CHECKING:
+    import duckdb
 
 _VECTORS = "memkit.search.fitted.store"
 """A module of a room above, which is imported when vectors are asked for."""

@@ -20,9 +20,8 @@ from functools import cache
 from pathlib import Path
 from threading import RLock
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import duckdb
 import pyarrow as pa
 
 from memkit.base.duck import connect, cursor_of, identifier, interruptible, literal, literals, put, session, transaction
@@ -35,6 +34,9 @@ from memkit.tables.fts import add_fts, index_text
 from memkit.tables.statement import as_table, is_table
 from memkit.tables.untrusted import TIMEOUT_S, Sandbox
 from memkit.text.analyse import connect_fts
+
+if TYPE_CHECKING:
+    import duckdb
 
 FOLDER = Path(__file__).parent / "queries"
 _LOGS = literals(kinds_where(log=True))
@@ -224,6 +226,8 @@ class Database:
 
     def sql(self, query: str, params: Any, caller: FrameType) -> duckdb.DuckDBPyRelation:
         """The result of a query for the user; a name that is no table may be a variable of `caller`."""
+        import duckdb
+
         self._check_index(query)
         try:
             return sql_with(self.cursor(query), query, params, caller)
@@ -302,6 +306,8 @@ def sql_with(con: duckdb.DuckDBPyConnection, query: str, params: Any, caller: Fr
 
     DuckDB itself would look for variables in the frame that calls it, which is memkit's.
     """
+    import duckdb
+
     con.execute("set python_enable_replacements = false")
     variables = {**caller.f_globals, **caller.f_locals}
     registered = set[str]()
@@ -326,6 +332,8 @@ def _write_tables(con: duckdb.DuckDBPyConnection, tables: Mapping[str, pa.Table]
 
     Most tables of most corpora have no rows: those are made at once, which takes a quarter of the time.
     """
+    import duckdb
+
     places = {name: identifier(name) for name in tables}
     bare = [name for name, table in tables.items() if not table.num_rows and TABLES.get(name) == table.schema]
     creations = [f"create or replace table memkit.{places[name]} ({_columns(name)})" for name in bare]

@@ -31,7 +31,6 @@ from shutil import rmtree
 from tempfile import TemporaryDirectory, mkdtemp
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -253,6 +252,8 @@ def replacing(folder: Path, patience: float = _PATIENCE, *, lasts: bool = True) 
     FormatError
         Where `folder` holds a symbolic link.
     """
+    import duckdb
+
     try:
         folder.mkdir(parents=True, exist_ok=True)
         refuse_links(folder)

@@ -16,9 +16,8 @@ import sys
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -30,12 +29,15 @@ from memkit.formats.spelling import time_of
 from memkit.schemas import KINDS, TIMESTAMP, ends_of, kinds_where, without_views
 from memkit.tables.age import with_moments
 
+if TYPE_CHECKING:
+    import duckdb
+
 try:
     import re2
 except ImportError:  # no wheel for this machine: DuckDB evaluates one row as well
     re2 = None
 
-_SAME_UNICODE = re.compile("[\0-\U0002ebef]*")
+_SAME_UNICODE = re.compile("[^\U0002ebf0-\U0010ffff]*")
 """Up to here DuckDB and RE2 agree on what a letter is; later versions of Unicode have more letters."""
 
 FEW_ROWS = 1_000

@@ -26,9 +26,8 @@ from itertools import accumulate
 from operator import attrgetter
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -51,6 +50,9 @@ from memkit.schemas import ends_of
 from memkit.tables.fts import add_fts
 from memkit.tables.statement import within_calendar
 from memkit.text.analyse import connect_fts
+
+if TYPE_CHECKING:
+    import duckdb
 
 MAX_JSON_BYTES = 64 * 2**20
 FREE_BYTES, GROWTH = 2**30, 100
@@ -393,6 +395,8 @@ class Sandbox:
             for name in sorted(select.tables.intersection(self._tables)):
                 self._load(con, name, select)
             cursor = cursor_of(con)
+        import duckdb
+
         try:
             with limited(cursor, timeout_s):
                 return as_arrow(cursor, query, params)
@@ -554,6 +558,8 @@ def _table(node: Mapping[str, Any]) -> str:
 
 def _statement(query: str) -> dict[str, Any]:
     """The syntax tree of one SELECT."""
+    import duckdb
+
     check_statement(query)
     _check_depth(query)
     try:

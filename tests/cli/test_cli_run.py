@@ -178,9 +178,7 @@ for words in json.loads(sys.argv[1]):
         assert not ended.code
     print(json.dumps([name for name in HEAVY if name in sys.modules]), file=sys.stderr)
 """
-HEAVY = [
-    *("pandas.core.api", "scipy.sparse", "sklearn", "matplotlib", "IPython", "ipywidgets", "joblib", "tqdm.auto"),
-]
+HEAVY = ("pandas.core.api", "scipy.sparse", "sklearn", "matplotlib", "IPython", "ipywidgets", "joblib", "tqdm.auto")
 
 
 def test_a_command_imports_no_package_that_it_has_no_use_for(
@@ -188,11 +186,11 @@ def test_a_command_imports_no_package_that_it_has_no_use_for(
 ) -> None:
     cache = str(tmp_path_factory.mktemp("cache"))
 
-    def loaded_by(*commands: tuple[str | Path, ...]) -> list[set[str]]:
+    def loaded_by(*commands: tuple[str | Path, ...], heavy: tuple[str, ...] = HEAVY) -> list[set[str]]:
         """What one process has loaded after each command."""
         words = json.dumps([list(map(str, command)) for command in commands])
         process = subprocess.run(
-            [sys.executable, "-c", f"HEAVY = {HEAVY}\n{COMMANDS}", words],
+            [sys.executable, "-c", f"HEAVY = {heavy}\n{COMMANDS}", words],
             env={**os.environ, "MEMKIT_CACHE": cache},
             capture_output=True,
             text=True,
@@ -209,8 +207,10 @@ def test_a_command_imports_no_package_that_it_has_no_use_for(
     assert search <= {"scipy.sparse", "tqdm.auto", "pandas.core.api"}  # which encodes, for the next
     (search,) = loaded_by(("search", folder, "пул"))
     assert search <= {"scipy.sparse", "pandas.core.api"}  # of a few texts
-    (search,) = loaded_by(("search", mk.sample_data(), "чай", "--set", "encoder=none"))
+    by_words = ("search", mk.sample_data(), "чай", "--set", "encoder=none")
+    (search,) = loaded_by(by_words)
     assert search <= {"scipy.sparse"}
+    assert loaded_by(by_words, heavy=("duckdb", "faiss")) == [set()]  # of a kept folder, by few words
 
 
 def test_what_a_page_says_to_type_names_the_folder_and_can_be_typed(run: Run, tmp_path: Path) -> None:
