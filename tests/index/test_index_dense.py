@@ -298,11 +298,11 @@ def test_the_default_size_of_exact_search_is_declared() -> None:
     assert Dense.params()["exact_up_to"].default == 100_000
 
 
-def test_faiss_is_loaded_by_the_first_search() -> None:
+def test_faiss_is_loaded_where_there_are_many_scores() -> None:
     code = (
-        "import sys, pyarrow as pa; from memkit.index.dense import Dense;"
-        "arm = Dense(encoder='hash').fit(pa.table({'chunk_id': ['a']}), ['text']);"
-        "print('faiss' in sys.modules); arm.candidates(['text'], 1); print('faiss' in sys.modules)"
+        "import sys, numpy as np; from memkit.index.ann import exact; rows = np.ones((100_001, 2), 'f');"
+        "exact(rows[:1], rows[:9], 1, None); print('faiss' in sys.modules);"
+        "exact(rows[:1], rows, 1, None); print('faiss' in sys.modules)"
     )
     process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert process.stdout.split() == ["False", "True"]
