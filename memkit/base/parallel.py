@@ -84,7 +84,7 @@ def bar(what: str, items: Iterable[Any] | None = None, silent: bool = False, **o
     if (listener := _LISTENER.get()) is not None:
         return _Told(what, items, options.get("total"), listener)
     if silent or os.environ.get("TQDM_DISABLE", "0") not in ("", "0"):
-        return _Silence(items)
+        return _Told(what, items, None, lambda *_: None)
     if _SPEAKS and not sys.stderr.isatty():
         return _Told(what, items, options.get("total"), _SPEAKS[0])
     from tqdm.auto import tqdm
@@ -94,7 +94,7 @@ def bar(what: str, items: Iterable[Any] | None = None, silent: bool = False, **o
 
 
 class _Told(contextlib.nullcontext[Any]):
-    """Stands in for a bar where somebody listens."""
+    """Stands in for a bar where somebody listens, or nobody looks, so that tqdm need not be imported."""
 
     def __init__(self, what: str, items: Iterable[Any] | None, total: int | None, listener: Listener) -> None:
         super().__init__(self)
@@ -110,20 +110,6 @@ class _Told(contextlib.nullcontext[Any]):
         """So many more are done."""
         self._done += n
         self._listener(self._what, self._done, self._total)
-
-
-class _Silence(contextlib.nullcontext[Any]):
-    """Stands in for a bar that is not shown, so that tqdm need not be imported."""
-
-    def __init__(self, items: Iterable[Any] | None) -> None:
-        super().__init__(self)
-        self._items = items
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(() if self._items is None else self._items)
-
-    def update(self, n: int = 1) -> None:
-        """Nothing moves."""
 
 
 Done = TypeVar("Done")
