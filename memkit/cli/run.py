@@ -57,6 +57,8 @@ def program() -> None:
         # A thread of OpenBLAS spins for milliseconds after each product: a seventh of a search on two cores.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         _let_arrow_look_for_pandas()
+        # Imports alone would have garbage collected 200 times, a twelfth of a search, and leave none.
+        gc.set_threshold(200_000)
     try:
         main()
     finally:
