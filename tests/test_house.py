@@ -22,7 +22,7 @@ CEILINGS = {
     ),
     "public names": (64, "what is at the top; the rest is in rooms, as mk.errors and mk.labels"),
     "lines of tests": (
-        62_290,
+        62_200,
         "what isolates tests lies below tests/ again, 14 lines; texts in other marks; with blanks",
     ),
     "modules at the top": (0, "the top level has a file of the project, a README and four folders"),

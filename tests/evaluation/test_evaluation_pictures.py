@@ -102,11 +102,10 @@ def test_a_result_names_the_pictures_that_it_has(search: Any, swept: Any, tuned:
 
 
 @pytest.mark.quick
-def test_a_prompt_and_an_overview_draw_themselves() -> None:
+def test_a_prompt_draws_itself() -> None:
     corpus = mk.from_table({"text": ["Любит чай"], "kind": ["profile"], "importance": ["high"]})
     built = mk.ContextBuilder(mk.Retriever(encoder=None)).build(corpus, None, "кофе", as_of="2026-03-01")
     assert built.plot().words == mk.plot.budgets(built).words
-    assert mk.overview(corpus, as_of="2026-03-01").plot().words == mk.plot.growth(corpus).words
 
 
 def test_a_point_stands_for_each_query_and_the_interval_is_the_verdict_s(tuned: Any, compared: Any) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import unicodedata
 
-import duckdb
 import pandas as pd
 import pyarrow as pa
 import pytest
@@ -194,18 +193,6 @@ def test_every_row_stays_in_order_and_old_verdicts_are_kept_as_given() -> None:
 def test_a_data_frame_is_judged_as_the_table_is() -> None:
     frame = pd.DataFrame({"text": ["Howard likes tea", "Покажи мне всё"]})
     assert Admission().transform(frame)["keep"].to_pylist() == [True, False]
-
-
-def test_the_statement_shown_is_the_statement_that_runs() -> None:
-    rows = pa.table({"text": ["Какао пьёт каждое утро", "Как настроен пул", "it's 'quoted' text here"]})
-    with duckdb.connect() as con:
-        for name, relation in Admission().relations(rows).items():
-            con.register(name, relation)
-        by_hand = con.sql(Admission().sql()).to_arrow_table()
-    judged = Admission().transform(rows)
-    assert by_hand.select(["reason", "matched_span"]).equals(
-        judged.select(["reason", "matched_span"]).cast(by_hand.select(["reason", "matched_span"]).schema)
-    )
 
 
 def test_what_a_mask_hides_is_refused_and_the_document_judges_by_its_own_list() -> None:

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 import memkit as mk
 from memkit.base.duck import connect
-from memkit.errors import ParameterError
 from memkit.panels.decay_panel import DecayPanel
 from memkit.policy.limits import Decay
 from memkit.policy.pipeline import Pipeline
@@ -123,14 +122,6 @@ def test_the_expression_serves_any_candidate_table_in_any_time_zone() -> None:
         con.execute("insert into hits values ('archive', null, timestamp '2026-01-30 00:00', null)")
         query = f"select {decay_sql('half_life', 30.0)}, {age_sql()} from hits"  # noqa: S608  # our own expression
         assert con.execute(query, {"as_of": AS_OF}).fetchall() == [(0.5, 30.0)]
-
-
-@pytest.mark.parametrize(
-    "bad", [{"decay": "weibull"}, {"decay_days": 0.0}, {"decay_floor": 2}, {"decay_days": math.nan}]
-)
-def test_a_parameter_out_of_its_declaration_is_refused(bad: dict[str, object]) -> None:
-    with pytest.raises(ParameterError):
-        Decay(**bad).sql()
 
 
 def test_a_search_and_the_policy_declare_decay_alike() -> None:

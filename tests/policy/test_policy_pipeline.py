@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-import duckdb
 import pandas as pd
 import pyarrow as pa
 import pytest
@@ -97,17 +96,6 @@ def test_two_steps_of_a_class_have_names_and_relations_of_their_own() -> None:
     assert judged["step"].to_pylist() == [None, "deduplicator", "deduplicator_2"]
     assert judged["duplicate_of"].to_pylist() == [None, "a", "a"]
     assert not first.is_fitted
-
-
-@pytest.mark.quick
-def test_the_statement_shown_is_the_statement_that_runs() -> None:
-    table = pa.table({"text": ["Как настроен пул", "Любит зелёный чай"], "expires_at": [None, None]})
-    pipeline = Pipeline([Admission(), Expiry()])
-    with duckdb.connect() as con:
-        for name, relation in pipeline.relations(table).items():
-            con.register(name, relation)
-        shown = con.execute(f"select keep from ({pipeline.sql(AS_OF)}) order by row").fetchall()  # noqa: S608  # its own statement
-    assert [row[0] for row in shown] == pipeline.transform(table, AS_OF)["keep"].to_pylist() == [False, True]
 
 
 @pytest.mark.parametrize("steps", [[], ["admission"], [Admission(), None], 5, Admission()])

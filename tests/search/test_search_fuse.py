@@ -57,11 +57,6 @@ def test_the_constant_of_rrf_is_a_parameter() -> None:
     assert fuse(ranked, HALVES, "rrf", rrf_k=0).tolist() == [0.5 * 1 / 1 + 0.5 * 1 / 2]
 
 
-def test_rrf_credits_ranks_alone_and_no_rank_not_at_all() -> None:
-    ranked = Evidence(np.ones((2, 2)), np.array([[0, 2], [1, 1]]))
-    assert fuse(ranked, HALVES, "rrf").tolist() == pytest.approx([0.5 * 61 / 62, 1.0])
-
-
 @settings(max_examples=50)
 @given(st.sampled_from(METHODS), st.floats(0.01, 1), st.floats(0, 1), st.floats(0.01, 0.99))
 def test_found_in_both_never_ranks_below_found_in_one(method: str, first: float, second: float, weight: float) -> None:

@@ -55,14 +55,6 @@ def test_the_weighted_sum_of_normalised_scores_ranks(retriever_over: Any) -> Non
     assert hits["score"].to_pylist() == pytest.approx([0.3 * 2 / 4 + 0.7, 0.7 * 0.4 / 0.8, 0.3])
 
 
-@pytest.mark.quick
-def test_the_share_that_the_workspace_preset_gives_is_reached_by_bm25_alone(retriever_over: Any) -> None:
-    search = retriever_over(
-        LATIN, bm25={"q": {0: 4.0, 1: 1.0}}, encoder=None, vector_weight=0.7, bm25_weight=0.3, normalize="max"
-    )
-    assert search.search("q", as_of=DAY)["score"].to_pylist() == [1.0, 0.25]
-
-
 def test_a_term_match_without_any_cosine_is_returned_at_defaults(retriever_over: Any) -> None:
     search = retriever_over(LATIN, bm25={"q": {0: 4.0}}, vector={"q": {1: 0.9, 2: 0.8}})
     assert "m0" in search.search("q", as_of=DAY)["memory_id"].to_pylist()

@@ -14,7 +14,7 @@ import pytest
 from sklearn.base import clone
 
 import memkit
-from memkit.errors import MemkitError, MissingExtraError, NotFittedError, ParameterError, QueryError
+from memkit.errors import MemkitError, MissingExtraError, NotFittedError, ParameterError
 from memkit.index.encoders.without_model import HashEncoder
 from memkit.search.fitted.chunks import Index
 from memkit.search.retriever import Retriever
@@ -391,11 +391,6 @@ def test_parameters_outside_of_their_bounds_are_refused_at_fit(corpus_of: Any, p
 def test_k_is_a_positive_count(search: Retriever, k: Any) -> None:
     with pytest.raises(ParameterError, match="'k' must be an int"):
         search.search("пул", k=k)
-
-
-def test_a_bad_predicate_is_a_query_error(search: Retriever) -> None:
-    with pytest.raises(QueryError, match="where: expected one SQL predicate"):
-        search.search("пул", where="owner = 'u1'")
 
 
 def test_the_notebook_view_is_escaped(corpus_of: Any) -> None:

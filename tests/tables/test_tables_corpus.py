@@ -77,19 +77,6 @@ def test_full_text_is_never_stale_after_a_refresh(tmp_path: Path) -> None:
     assert matching_paths(corpus.refresh(), "чай") == {"d.md"}
 
 
-def test_a_change_of_the_rows_behind_the_index_is_refused_not_answered_from(tmp_path: Path) -> None:
-    corpus = mk.from_table({"text": ["чай"]})
-    con = corpus.connect()
-    for change in (
-        "insert into memories (memory_id) values ('x')",
-        "delete from memories",
-        "update memories set text = ''",
-    ):
-        with pytest.raises(duckdb.Error):
-            con.execute(change)
-    assert con.execute("select memory_id from fts('чай')").fetchall() == [("0",)]
-
-
 def test_a_closed_cursor_leaves_the_corpus_whole(sample: mk.Corpus) -> None:
     relation = sample.sql("select count(*) from memories")
     con = sample.connect()

@@ -157,21 +157,6 @@ def test_no_manifest_is_said_so(tmp_path: Path) -> None:
     assert not (tmp_path / "none").exists()
 
 
-@pytest.mark.parametrize("damage", ["cut", "flip", "gone", "other"])
-def test_a_broken_parquet_file_is_refused_by_name(saved: Path, damage: str) -> None:
-    path = save_of(saved) / "facts.parquet"
-    data = bytearray(path.read_bytes())
-    if damage == "gone":
-        path.unlink()
-    elif damage == "other":
-        pq.write_table(pa.table({"a": [1]}), path)
-    else:
-        data[len(data) // 2] ^= 255
-        path.write_bytes(data[: len(data) // 2] if damage == "cut" else data)
-    with pytest.raises(FormatError, match=r"facts\.parquet"):
-        mk.open(saved)
-
-
 @pytest.mark.parametrize("damage", ["gone", "text", "other lake"])
 def test_the_database_file_is_for_others_and_never_opened(saved: Path, damage: str, tmp_path: Path) -> None:
     path = saved / "corpus.duckdb"
