@@ -14,6 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from memkit.index.ann import cosines
+from memkit.index.postings import room_for
 from memkit.schemas import Floats, Ints, Mask
 from memkit.tables.owners import Owners
 from memkit.text.sentences import without_moment
@@ -166,7 +167,7 @@ class Repeats:
 
     def __init__(self, texts: list[str] | pa.ChunkedArray, owners: Owners) -> None:
         self._texts, self._owners = texts, owners
-        self._bits = np.zeros((len(owners), _BITS // 8), np.uint8)  # pages take memory only when they are written
+        self._bits = room_for((len(owners), _BITS // 8), np.uint8)
         self._sizes = np.zeros(len(owners), np.uint16)
         self._is_read = np.zeros(len(owners), bool)
         self._grams: dict[int, Ints] = {}

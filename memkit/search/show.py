@@ -363,7 +363,7 @@ def _of_chunks(question: Question, row: Ints, names: tuple[str, ...]) -> dict[st
 
 
 def _ids(queries: Queries, query: Ints) -> pa.Array:
-    return pa.array(queries.ids, pa.string()).take(pa.array(query))
+    return pa.array([queries.ids[number] for number in query.tolist()], pa.string())
 
 
 def _floats(values: Floats) -> pa.Array:
