@@ -138,9 +138,7 @@ class Postings:
 
     def scores(self, query: Query) -> np.ndarray:
         """The score of every row; float32, shape (n_rows,)."""
-        scores = np.zeros(self.n_rows, np.float32)
-        self.add_up(scores, *query, 1)
-        return scores
+        return next(self._scored([query], 1))[0]
 
     def best(self, queries: Sequence[Query], n: int, allowed: np.ndarray | None) -> pa.Table:
         """At most `n` rows with a positive score for each query, best first, ties by row (`CANDIDATES`).

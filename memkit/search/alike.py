@@ -88,7 +88,6 @@ class NearPairs:
         cls, repeats: Repeats, texts: Sequence[Ints], places: Sequence[Ints], threshold: float
     ) -> Iterator[NearPairs | None]:
         """Those of a few queries, of which pairs of `places` in the texts are compared; `rows` are such places."""
-        repeats.read(np.concatenate(texts))  # each once, where a pair would ask for it as often as it is in one
         pairs = np.concatenate([some[at] for some, at in zip(texts, places, strict=True)])
         likely = np.flatnonzero(repeats.likely(pairs, threshold))
         shared, most = repeats.near(pairs[likely], threshold)
@@ -182,10 +181,9 @@ class Repeats:
         """
         self.read(pairs.ravel())
         some = np.flatnonzero(np.equal(*self._owners.apart[pairs].T))
-        left, right = pairs[some].T
-        size = self._sizes
-        least = (threshold - _DOUBT) * np.sqrt(size[left].astype(float) * size[right])
-        reach = np.minimum(size[left], size[right]) >= least
+        left, right = self._sizes[pairs[some]].T
+        least = (threshold - _DOUBT) * np.sqrt(left.astype(float) * right)
+        reach = np.minimum(left, right) >= least
         some, least = some[reach], least[reach]
         some = some[_shared_bits(self._bits, *pairs[some].T) >= least]
         is_likely = np.zeros(len(pairs), bool)

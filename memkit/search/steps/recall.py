@@ -158,13 +158,10 @@ class Recall(Step):
 
     def _best(self, index: MemoryIndex, reading: Reading, n: int, allowed: Mask | None) -> pa.Table:
         """As `_succeeded`, each chunk as itself; turns have a share of what their neighbours have."""
-        arm, queries, options = (
-            index.arms[self.name],
-            self.queries(index, reading.ask),
-            self.options(reading.ask.settings),
-        )
+        arm, ask = index.arms[self.name], reading.ask
+        queries, options = self.queries(index, ask), self.options(ask.settings)
         if arm.spells:
-            near = reading.ask.settings.near_words
+            near = ask.settings.near_words
             options["near"] = [dict.fromkeys(nearest.values(), near) for nearest in reading.nearest]
         if index.turns is None or not arm.lends:
             if index.elsewhere is not None:
