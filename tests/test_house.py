@@ -17,12 +17,12 @@ CEILINGS = {
     # what: ceiling, and what the last raise was for; a change that adds a module says which one it ends
     "modules": (239, "mk.extend is modules that strangers import; verbs and pictures from outside lie in their rooms"),
     "lines of code": (
-        51_517,
+        51_516,
         "a command imports no DuckDB, FAISS and patterns that it does not ask: a fifth of a search's time",
     ),
     "public names": (64, "what is at the top; the rest is in rooms, as mk.errors and mk.labels"),
     "lines of tests": (
-        62_200,
+        62_187,
         "what isolates tests lies below tests/ again, 14 lines; texts in other marks; with blanks",
     ),
     "modules at the top": (0, "the top level has a file of the project, a README and four folders"),

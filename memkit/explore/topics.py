@@ -98,7 +98,7 @@ _TERMS = f"""
 """  # noqa: S608  # constants of this module and expressions of `text.analyse`
 
 
-def words_of(texts: pa.ChunkedArray, doc: Ints, group: Ints, most: int = SHOWN) -> dict[int, list[str]]:
+def words_of(texts: pa.ChunkedArray, doc: Ints, group: Ints) -> dict[int, list[str]]:
     """The words of each group of texts, the strongest first.
 
     A word is in at least two memories of its group, if any is. Stop words, numbers, dates, addresses
@@ -111,8 +111,6 @@ def words_of(texts: pa.ChunkedArray, doc: Ints, group: Ints, most: int = SHOWN) 
         The memory of each text; several texts may be of one.
     group : ndarray of int64
         The group of each text.
-    most : int
-        The most words of a group.
 
     Examples
     --------
@@ -124,7 +122,7 @@ def words_of(texts: pa.ChunkedArray, doc: Ints, group: Ints, most: int = SHOWN) 
     hide = Mask()
     texts = masked(texts, hide, learned(hide, texts), " ")  # what one calls a secret is none of the words of another
     rows = pa.table({"class": group, "doc": doc, "body": texts})
-    values = {"unnamed": _UNNAMED, "function_words": sorted(FUNCTION_WORDS), "most": most}
+    values = {"unnamed": _UNNAMED, "function_words": sorted(FUNCTION_WORDS), "most": SHOWN}
     with session() as con, interruptible():
         load_fts(con)
         con.register("texts", rows)

@@ -19,7 +19,7 @@ from memkit.base.params import Param
 from memkit.errors import ParameterError, count_of
 from memkit.evaluation.labels import as_arrow_table
 from memkit.panels.page import paragraph, rows_html
-from memkit.panels.panel import QUERY, Action, Panel, Session, State, call_code, changed_values
+from memkit.panels.panel import QUERY, Action, Panel, Session, State, changed_code, changed_values
 from memkit.plot.marks import Picture
 from memkit.plot.measured import similarity
 from memkit.policy.dedup.deduplicator import Deduplicator, labelled_pairs
@@ -146,7 +146,7 @@ class DedupPanel(Panel):
         if self.dedup.threshold is None and changes.get("threshold") == self.dedup.threshold_:
             del changes["threshold"]
         name = self._name(self.dedup, "dedup")
-        return (call_code(f"{name}.with_params", **changes) if changes else name) + ".report()"
+        return changed_code(name, changes) + ".report()"
 
     def _status(self, answer: pa.Table) -> str:
         counts = _counts(answer)

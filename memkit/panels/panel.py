@@ -728,6 +728,15 @@ def call_code(name: str, *arguments: Any, **values: Any) -> str:
     return f"{name}({', '.join(words)})"
 
 
+def changed_code(name: str, changes: Section) -> str:
+    """The code of an estimator that is called `name`, with other values where there are any.
+
+    >>> changed_code("search", {}), changed_code("search", {"pool": 5})
+    ('search', 'search.with_params(pool=5)')
+    """
+    return call_code(f"{name}.with_params", **changes) if changes else name
+
+
 def changed_values(estimator: Estimator, values: Section) -> dict[str, Any]:
     """The values that differ from those of `estimator`."""
     return {name: value for name, value in values.items() if getattr(estimator, name) != value}

@@ -20,7 +20,7 @@ from memkit.display.sheet import Cell
 from memkit.display.views import IN_WORDS
 from memkit.errors import ParameterError, count_of
 from memkit.panels.page import cut, paragraph, rows_html
-from memkit.panels.panel import QUERY, Name, Panel, Session, State, call_code, changed_values, moment_of
+from memkit.panels.panel import QUERY, Name, Panel, Session, State, call_code, changed_code, changed_values, moment_of
 from memkit.plot.marks import COLOURS, Axis, Line, Mark, Picture
 from memkit.plot.memories import budgets, counts, reasons
 from memkit.policy.base import POLICIES, policy_class, policy_names
@@ -177,16 +177,14 @@ class PolicyPanel(Panel):
         return next(reversed(self._forecasts.values()))
 
     def _code(self, state: State) -> str:
-        default, values = self.policy(), self._configured(state).get_params()
-        changes = {
-            name: value for name, value in values.items() if value != getattr(default, name) and value is not None
-        }
         text = self._text(state)
         judged = Name({"text": [text]}) if text else self._name(self.corpus, "corpus")
-        policy = call_code(self._class_name, **changes)
         if name := self.session.name_of(self.base, ""):
-            changes = changed_values(self.base, state[self.section])
-            policy = call_code(f"{name}.with_params", **changes) if changes else name
+            policy = changed_code(name, changed_values(self.base, state[self.section]))
+        else:
+            changes = changed_values(self.policy(), self._configured(state).get_params())
+            given = {name: value for name, value in changes.items() if value is not None}
+            policy = call_code(self._class_name, **given)
         return call_code(f"{policy}.transform", judged, **self._dated(state))
 
     @property
@@ -417,8 +415,7 @@ class ContextPanel(Panel):
     def _code(self, state: State) -> str:
         query, values, search = state[QUERY], state[self.section], self.builder.retriever
         if name := self.session.name_of(self.builder, ""):
-            changes = changed_values(self.builder, values)
-            builder = call_code(f"{name}.with_params", **changes) if changes else name
+            builder = changed_code(name, changed_values(self.builder, values))
         else:
             names = {} if search is None else {"retriever": self._name(search, "search")}
             builder = call_code("mk.ContextBuilder", **names, **changed_values(ContextBuilder(), values))

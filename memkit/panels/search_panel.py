@@ -31,6 +31,7 @@ from memkit.panels.panel import (
     Session,
     State,
     call_code,
+    changed_code,
     changed_values,
     fit_to,
     moment_of,
@@ -303,8 +304,7 @@ class SearchPanel(Panel):
         if self._refits.values_of(state[self.section]):
             head = self._code_of_fit(state, name)
         else:
-            changes = changed_values(self.search, at_query(state[self.section]))
-            head = call_code(f"{name}.with_params", **changes) if changes else name
+            head = changed_code(name, changed_values(self.search, at_query(state[self.section])))
         values = zip(("where", "user_id"), self._scope(state), strict=True)
         scope = {name: value for name, value in values if value is not None}
         return f"{head}.{call_code('search', query['query'], k=query['k'], **scope, **self._dated(state))}"

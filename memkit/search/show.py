@@ -6,7 +6,7 @@ All are loops over the declared steps, and know none.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -187,14 +187,14 @@ def retold(hits: pa.Table, index: Searchable, remedy: str) -> pa.Table:
     return hits.replace_schema_metadata({**metadata, b"note": note})
 
 
-def idle_notes(settings: Settings, index: Searchable, names: Iterable[str] | None = None) -> list[str]:
+def idle_notes(settings: Settings, index: Searchable) -> list[str]:
     """A sentence on each parameter that somebody gave and that acts on nothing in `index`; see `Estimator.idle`.
 
     There are none for buckets (shards), as only those that are needed are opened.
     """
     if not (isinstance(index, MemoryIndex) and index.is_whole):
         return []
-    return list(dict.fromkeys(f"{text}." for text in settings.idle(index, names).values()))
+    return list(dict.fromkeys(f"{text}." for text in settings.idle(index).values()))
 
 
 def joined(tables: Sequence[pa.Table], ids: Sequence[str]) -> pa.Table:

@@ -166,10 +166,10 @@ def analyse_sql(column: str, analyzer: str = "auto") -> str:
     return f"flatten(list_transform({word_sql(column)}, lambda word: {term_sql('word', analyzer)}))"
 
 
-def vocabulary_sql(spellings: str, analyzer: str = "auto") -> str:
+def vocabulary_sql(spellings: str) -> str:
     """SQL statement: each distinct spelling in the table or view `spellings`, and its terms as VARCHAR[]."""
     distinct = f"select distinct spelling, {fold_sql('spelling')} as word from {spellings}"  # noqa: S608  # a name of memkit's
-    return f"select spelling, {term_sql('word', analyzer)} as terms from ({distinct})"  # noqa: S608  # as above
+    return f"select spelling, {term_sql('word')} as terms from ({distinct})"  # noqa: S608  # as above
 
 
 def stem_sql(word: str, analyzer: str = "auto") -> str:

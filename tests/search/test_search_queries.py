@@ -52,21 +52,6 @@ def corpus() -> mk.Corpus:
     return corpus
 
 
-@pytest.mark.quick
-@pytest.mark.parametrize(
-    ("where", "ids"),
-    [
-        ("user_id = 'u1'", ["m1", "m3"]),
-        ("user_id = 'u1' -- the owner", ["m1", "m3"]),
-        ("memory_id in (select memory_id from labels)", ["m1"]),
-        ("false", []),
-        ("null", []),
-    ],
-)
-def test_where_is_any_predicate(corpus: mk.Corpus, where: str, ids: list[str]) -> None:
-    assert memories_where(corpus.ask, where).to_pylist() == ids
-
-
 @pytest.mark.parametrize(
     "where",
     [

@@ -60,6 +60,8 @@ def secret(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("memory_id in (select unnest(['0', '1']))", 2),
         ("json_extract_string(extra, '$.colour') = 'green'", 1),
         ("created_at >= '2026-01-01'", 3),
+        ("false", 0),
+        ("null", 0),
     ],
 )
 def test_a_predicate_may_use_columns_tables_and_full_text(where: str, count: int, drinks: mk.Retriever) -> None:
