@@ -8,11 +8,12 @@ reader that finds the defect. To add a rule, add a row to its format (or pass ``
 from __future__ import annotations
 
 import posixpath
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from functools import cache
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +27,7 @@ from memkit.formats.format import Format
 from memkit.formats.registry import FORMATS, guarded, in_use
 from memkit.formats.rows import DEGREES, FIXES, KEPT_WITH, SEVERITIES, Row, Rows, Rule, Tables, in_order, shown
 from memkit.formats.spelling import OF_MEASURES, UNREAD_HEAD
-from memkit.schemas import KINDS, tuples_of, with_column
+from memkit.schemas import KINDS, Ints, tuples_of, with_column
 
 _ANY = (
     Rule("unparsable", "any", "", "JSON, YAML or front matter that parses"),
@@ -203,82 +204,76 @@ def check(
 
 _BY_FOLDER = pa.array(["unclaimed", "transcript", "two_layouts", "unread_head"])
 """What is told once a folder, of all its files: a folder of another tool may hold thousands."""
+_EMPTY = pa.array(["empty_section", "empty_text"])
+_FEWEST, _MANY, _ALIKE = 2, 10, 50
+"""How many of one folder are told once: files, then what is empty and records of no known kind (of pages of nothing no
+row says anything), then what is wrong with the same value of the same field.
 
-
-_MANY_BY_FOLDER, _MANY = pa.array(["empty_section", "empty_text"]), 10
-"""What is told once a folder where so many files have it, with its number: of pages of nothing no row says anything."""
-_ALIKE = 50
-"""From so many files of a folder on, what is wrong with the same value of the same field is told once; so is what is
-empty in folders below that have few such files each.
+So are all of these where folders below have few each, but the last number together.
 """
 _FIXED = pa.array(sorted({code for code, _, _ in FIXES}))
-_LINE = r"^:\d+"
-"""What stands after the path in a message, where a line is known."""
+_LINE, _GOT = r"^:\d+", r"\. Got [\s\S]*$"
+"""What stands after the path in a message, where a line is known, and what says what came."""
+
+
+class _Alike(NamedTuple):
+    """What rows that are told once have in common, and from how many of them in one folder on they are."""
+
+    rule: str
+    said: str
+    least: int
 
 
 def by_folder(problems: pa.Table) -> pa.Table:
-    """`problems` with one row for all files of a folder that no format claims for the same reason, for many rows that
-    say that something is empty, and for many that say the same of the same field.
+    """`problems` with one row for all files of a folder that no format claims for the same reason, for many records of
+    no known kind, for many rows that say that something is empty, and for many that say the same of the same field.
     """
-    problems = _many_by_folder(problems)
-    of_file = pc.and_(pc.is_null(problems["memory_id"]), pc.is_null(problems["field"]))
+    rule, of_memory, of_field = problems["rule"], *(pc.is_valid(problems[name]) for name in ("memory_id", "field"))
     holds_text = pc.match_substring(problems["message"], KEPT_WITH)
-    mask = pc.and_(pc.is_in(problems["rule"], value_set=_BY_FOLDER), pc.and_(of_file, pc.invert(holds_text)))
-    files = problems.filter(mask)
-    if files.num_rows < 2:
-        return problems
-    why = pc.struct_field(pc.extract_regex(files["message"], r"(?P<why>: expected .*?\. Got )"), "why")
-    folder = pc.replace_substring_regex(files["path"], "/?[^/]*$", "")
-    keyed = files.append_column("folder", folder).append_column("why", pc.fill_null(why, ""))
-    grouped = keyed.group_by(["folder", "rule", "why"], use_threads=False)
-    rows = []
-    for row in grouped.aggregate(
-        [("message", "min"), ("message", "count"), ("severity", "min"), ("path", "min")]
-    ).to_pylist():
-        count, place = row["message_count"], row["folder"] or "."
-        is_one = count == 1
-        message = row["message_min"] if is_one else f"{place}: {count:,} files, first {row['message_min']}"
-        path = row["path_min"] if is_one else place
-        rows.append({"path": path, "rule": row["rule"], "severity": row["severity_min"], "message": message})
-    summary = pa.Table.from_pylist(rows, problems.schema)
-    return in_order(problems.filter(pc.invert(mask)), summary)
-
-
-def _many_by_folder(problems: pa.Table) -> pa.Table:
-    is_empty = pc.and_(pc.is_in(problems["rule"], value_set=_MANY_BY_FOLDER), pc.is_valid(problems["memory_id"]))
-    may_stay = pc.or_(pc.equal(problems["severity"], "error"), pc.is_in(problems["rule"], value_set=_FIXED))
-    is_of_field = pc.and_(pc.is_valid(problems["field"]), pc.invert(may_stay))
-    mask = pc.or_(is_empty, is_of_field)
-    found = problems.filter(mask)
-    told = with_column(found, "message", pc.if_else(is_empty.filter(mask), "", found["message"]))
-    without_path = [message[len(path) :] for path, message in tuples_of(told, "path", "message")]
-    said = pc.replace_substring_regex(pa.array(without_path, pa.string()), _LINE, "")
-    keys, messages = list(zip(found["rule"].to_pylist(), said.to_pylist(), strict=True)), found["message"].to_pylist()
+    is_passed = pc.and_(pc.is_in(rule, value_set=_BY_FOLDER), pc.invert(pc.or_(of_field, holds_text)))
+    is_empty = pc.and_(pc.is_in(rule, value_set=_EMPTY), of_memory)
+    may_stay = pc.or_(pc.equal(problems["severity"], "error"), pc.is_in(rule, value_set=_FIXED))
+    mask = pc.or_(pc.or_(is_passed, is_empty), pc.and_(of_field, pc.invert(may_stay)))
+    least = pc.if_else(pc.or_(is_empty, pc.and_(is_passed, of_memory)), _MANY, pc.if_else(is_passed, _FEWEST, _ALIKE))
+    found, least, is_passed, is_empty = problems.filter(mask), *(c.filter(mask) for c in (least, is_passed, is_empty))
+    told = with_column(found, "message", pc.if_else(is_empty, "", found["message"]))
+    after_path = [message[len(path) :] for path, message in tuples_of(told, "path", "message")]
+    said = pc.replace_substring_regex(pa.array(after_path, pa.string()), _LINE, "")
+    said = pc.if_else(is_passed, pc.replace_substring_regex(said, _GOT, ""), said)
+    keys = list(map(cache(_Alike), found["rule"].to_pylist(), said.to_pylist(), least.to_pylist()))
+    units = pc.if_else(is_passed, pc.coalesce(found["memory_id"], found["path"]), found["path"])
+    numbers = units.combine_chunks().dictionary_encode().indices.to_numpy()
+    messages = found["message"].to_pylist()
     rows, is_kept, places = list[Row](), np.ones(len(problems), bool), np.flatnonzero(mask.to_numpy())
-    for folder, few in _by_place(found["path"].to_pylist(), keys):
+    for folder, few in _by_place(found["path"].to_pylist(), numbers, keys):
         is_kept[places[few]] = False
-        severity = pc.min(found["severity"].take(few)).as_py()
-        message = f"{folder or '.'}: {len(few):,} rows, first {min(messages[row] for row in few)}"
-        rows.append({"path": folder or ".", "rule": keys[few[0]][0], "severity": severity, "message": message})
+        key, severity = keys[few[0]], pc.min(found["severity"].take(few)).as_py()
+        what = "files" if key.least == _FEWEST else "rows"
+        message = f"{folder or '.'}: {len(few):,} {what}, first {min(messages[row] for row in few)}"
+        rows.append({"path": folder or ".", "rule": key.rule, "severity": severity, "message": message})
     summary = pa.Table.from_pylist(rows, problems.schema)
     return in_order(problems.filter(pa.array(is_kept)), summary) if rows else problems
 
 
-def _by_place(paths: list[str], keys: list[tuple[str, str]]) -> Iterator[tuple[str, list[int]]]:
-    """The rows of equal keys that are told once: those of a folder where it has many, else of the nearest folder above
-    that has very many, so that thousands of folders with two such files each are no rows of their own.
+def _by_place(paths: list[str], units: Ints, keys: list[_Alike]) -> Iterator[tuple[str, list[int]]]:
+    """The rows of equal keys that are told once: those of a folder where it has enough `units` of them, else of the
+    nearest folder above that has very many, so that thousands of folders with two such files each are no rows of their
+    own.
     """
-    waiting: defaultdict[int, dict[tuple[str, tuple[str, str]], list[int]]] = defaultdict(dict)
+    waiting: defaultdict[int, dict[tuple[str, _Alike], list[int]]] = defaultdict(dict)
     for row, (path, key) in enumerate(zip(paths, keys, strict=True)):
         folder = posixpath.dirname(path)
         waiting[folder.count("/") + bool(folder)].setdefault((folder, key), []).append(row)
     for depth in range(max(waiting, default=0), -1, -1):
         for (folder, key), rows in waiting[depth].items():
-            files = Counter(posixpath.dirname(path) for path in {paths[row] for row in rows})
-            if files.total() >= _ALIKE or (files[folder] >= _MANY and not key[1]):
-                yield folder, rows
-            elif depth:
-                waiting[depth - 1].setdefault((posixpath.dirname(folder), key), []).extend(rows)
+            own = [row for row in rows if posixpath.dirname(paths[row]) == folder]
+            counted = ((rows, _ALIKE), (own, key.least))
+            told = next((few for few, least in counted if len(np.unique(units[few])) >= least), [])
+            if told:
+                yield folder, told
+            if depth and len(told) < len(rows):
+                above = waiting[depth - 1].setdefault((posixpath.dirname(folder), key), [])
+                above += rows if not told else [row for row in rows if posixpath.dirname(paths[row]) != folder]
 
 
 def _duplicates(ids: pa.Table, rows: Rows) -> None:

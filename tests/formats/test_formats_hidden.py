@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from itertools import chain
 from pathlib import Path
 from typing import Any
