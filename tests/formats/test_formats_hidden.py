@@ -60,16 +60,16 @@ def test_what_lies_beside_a_known_place_is_neither_read_nor_written(tmp_path: Pa
 @pytest.mark.quick
 def test_what_is_never_read_is_not_read_with_all_either(tmp_path: Path) -> None:
     files = {f"{place}/x.md": "# A\ntext\n" for place in NEVER_READ if place not in (".git", ".memkit")}
-    files |= {"notes/.venv/x.md": "# A\ntext\n", ".notes/x.md": "# A\ntext\n", ".x.md": "# A\ntext\n"}
+    files |= dict.fromkeys(("notes/.venv/x.md", ".notes/x.md", ".x.md", ".windsurfrules"), "# A\ntext\n")
     corpus = mk.read(write_files(tmp_path, files), hidden="all")
-    assert paths(corpus) == [".notes/x.md", ".x.md"]
+    assert paths(corpus) == [".notes/x.md", ".windsurfrules", ".x.md"]
     assert not problems(corpus, "hidden")
 
 
 @pytest.mark.outside
 def test_hidden_markdown_is_named_in_a_row_a_folder_with_what_to_type(tmp_path: Path) -> None:
     files = {".notes/a.md": "x", ".notes/b/c.MD": "x", ".notes/d.txt": "x", ".empty/d.txt": "x"}
-    files |= {"docs/.a.md": "x", "docs/.b.md": "x", "docs/.c.txt": "x", ".claude/skills/a.md": "x"}
+    files |= {"docs/.a.md": "x", "docs/.cursorrules": "x", "docs/.c.txt": "x", ".claude/skills/a.md": "x"}
     rows = mk.read(write_files(tmp_path, files)).problems.to_pylist()
     assert [(row["rule"], row["severity"], row["path"]) for row in rows] == [
         ("hidden", "info", ".notes"),
@@ -203,6 +203,19 @@ def test_exports_of_conversations_are_transcripts_whose_turns_are_read_when_aske
     assert f"{first['created_at']:%F %T.%f}" == "2025-01-01 00:00:00.500000"
     assert json.loads(first["extra"])["(conversation)"] == {"title": "Чай", "conversation_id": "c"}
     assert rows["кофе"]["created_at"] is None
+
+
+def test_an_export_of_telegram_is_a_transcript_whose_texts_are_read_whole_when_asked_for(tmp_path: Path) -> None:
+    said: list[object] = ["Чай ", {"type": "bold", "text": "в пять"}, "."]
+    messages = [{"id": n, "date_unixtime": "1782889500", "text": text} for n, text in enumerate(("Кофе?", said))]
+    chats = {"about": "All chats from this export.", "list": [{"name": "Чай", "messages": messages}]}
+    root = write_files(tmp_path, {"result.json": json.dumps({"about": "What you asked for.", "chats": chats})})
+    corpus = mk.read(root)
+    assert (corpus.memories.num_rows, problems(corpus)) == (0, [("transcript", "result.json")])
+    rows = mk.read(root, json="rows").memories.to_pylist()
+    assert [(row["title"], row["text"]) for row in rows] == [("Чай", "Кофе?"), ("Чай", "Чай в пять.")]
+    write_files(root, {"result.json": json.dumps({"results": [{"memory": "чай", "messages": messages}]})})
+    assert mk.read(root).memories["text"].to_pylist() == ["чай"], "what has a text of its own is a memory"
 
 
 def test_what_fills_no_column_of_an_unknown_shape_stays_in_extra(tmp_path: Path) -> None:
