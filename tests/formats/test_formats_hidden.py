@@ -256,6 +256,18 @@ def test_a_folder_of_another_tool_is_one_row_with_its_count(tmp_path: Path) -> N
     assert "40 files, first wiki/0.txt" in rows[2]["message"]
 
 
+def test_records_of_no_known_kind_and_folders_of_one_file_each_are_told_once_with_their_number(tmp_path: Path) -> None:
+    unknown = [{"n": n} for n in range(10)]
+    known = {"text": "чай", "timestamp": "2026-01-02T03:04:05Z", "category": "x", "importance": 0.5}
+    files = {f"wiki/{n}/a.csv": "1,2" for n in range(60)} | {f"few/{n}/a.csv": "1,2" for n in range(2)}
+    files |= {"kept/a.json": json.dumps([known, *unknown]), "kept/b/a.json": json.dumps([known, *unknown[:9]])}
+    rows = [row for row in mk.read(write_files(tmp_path, files)).problems.to_pylist() if row["rule"] == "unclaimed"]
+    told = Counter(row["path"] for row in rows)
+    assert told == {"few/0/a.csv": 1, "few/1/a.csv": 1, "kept": 1, "kept/b/a.json": 9, "wiki": 1}
+    (once,) = (row for row in rows if row["path"] == "kept")
+    assert once["message"].startswith("kept: 10 rows, first kept/a.json:1: expected a record of a known kind. Got ")
+
+
 def test_where_two_layouts_claim_a_file_the_order_decides_and_a_row_says_so(tmp_path: Path) -> None:
     def survey(folder: Folder) -> Survey:
         return Survey(dict.fromkeys(folder.listing.files, True))

@@ -310,6 +310,8 @@ LISTS = (
     "messages",
 )
 """Keys under which a document may hold its list."""
+_CHATS, _TURNS = ("chats", "left_chats"), ("chat_messages", "messages")
+"""Keys under which Telegram has chats, each in a ``list``, and under which a conversation has its turns."""
 MAX_BYTES = 2**20
 """Larger files are only named, unless ``json='rows'`` asks for their rows."""
 _TRANSCRIPTS = (
@@ -326,6 +328,8 @@ _TRANSCRIPTS = (
 """Keys that together tell a turn of a host's transcript."""
 _OF_ITEM = ("metadata", "temporal")
 _WITHIN = ("message", "payload", "content")
+_IN_PIECES = "text"
+"""The field whose list has the pieces of one text: words, links and bold words of a message in Telegram."""
 _FIRST_ITEMS = 20
 _CREATED = (*CREATED, "timestamp", "ts", "datetime", "time", "createtime", "createdtimestampusec")
 _SECONDS = range(10**9, 4 * 10**9)
@@ -344,15 +348,14 @@ def unlisted(value: Any) -> list[Any]:
     [{'text': 'чай', '(file)': {'owner': 'anna'}}]
     """
     if isinstance(value, Node):
-        listed = next((name for name in LISTS if isinstance(value.get(name), list)), None)
-        if listed is None:
-            value = [value]
-        else:
-            rest = {key: field for key, field in value.items() if key != listed}
-            value = value[listed]
-            first = next((item for item in value if isinstance(item, Node)), None)
-            if rest and first is not None:  # once, not in each: a file of many items would grow as their square
+        listed = [name for name in LISTS if isinstance(value.get(name), list)][:1]
+        chats = [name for name in _CHATS if isinstance(value.get(name), Node)]
+        items = value[listed[0]] if listed else [chat for name in chats for chat in _list_in(value[name], ("list",))]
+        if rest := {key: field for key, field in value.items() if key not in (listed or chats)}:
+            first = next((item for item in items if isinstance(item, Node)), None)
+            if first is not None:  # once, not in each: a file of many items would grow as their square
                 first.setdefault("(file)", rest)
+        value = items if listed or items else [value]
     return [turn for item in (value if isinstance(value, list) else [value]) for turn in _turns(item)]
 
 
@@ -369,18 +372,25 @@ def _turns(item: Any) -> list[Any]:
         )
         item["textContent"] = "\n".join(lines)
         del item["listContent"]
-    nodes, listed = item.get("mapping"), item.get("chat_messages")
+    nodes, listed = item.get("mapping"), _list_in(item, _TURNS)
+    if listed is item.get("messages") and (said_in(item, 0) or not is_transcript(listed)):
+        return [item]
     if isinstance(nodes, dict):
         listed = [node.get("message") for node in nodes.values() if isinstance(node, dict)]
-    turns = [turn for turn in listed if turn is not None] if isinstance(listed, list) else []
+    turns = [turn for turn in listed if turn is not None]
     if not turns or not all(isinstance(turn, Node) for turn in turns):
         return [item]
     title = next(filter(None, (item.get(name) for name in TITLES)), None)
     for turn in turns:
         turn.setdefault("title", title)
-    rest = {key: value for key, value in item.items() if key not in ("mapping", "chat_messages")}
+    rest = {key: value for key, value in item.items() if key not in ("mapping", *_TURNS)}
     turns[0].setdefault("(conversation)", rest)
     return turns
+
+
+def _list_in(item: Node, names: tuple[str, ...]) -> list[Any]:
+    """The list that an object has under the first of some names."""
+    return next((held for name in names if isinstance(held := item.get(name), list)), [])
 
 
 def is_transcript(items: Sequence[Any]) -> bool:
@@ -415,6 +425,8 @@ def said_in(item: Any, depth: int = 2) -> str | None:
 
     >>> said_in({"message": {"role": "user", "content": [{"type": "text", "text": "чай"}]}})
     'чай'
+    >>> said_in({"text": ["чай в ", {"type": "bold", "text": "пять"}, "."]})
+    'чай в пять.'
     """
     if not isinstance(item, dict):
         return None
@@ -425,7 +437,7 @@ def said_in(item: Any, depth: int = 2) -> str | None:
         parts = value if isinstance(value, list) else []
         texts = [part.get("text") if isinstance(part, dict) else part for part in parts]
         if lines := [str(text) for text in texts if _is_text(text)]:
-            return "\n".join(lines)
+            return "".join(lines) if name == _IN_PIECES else "\n".join(lines)
     inner = (said_in(item.get(name), depth - 1) for name in _WITHIN) if depth else iter(())
     return next(filter(None, inner), None)
 
