@@ -339,18 +339,27 @@ def with_column(table: pa.Table, name: str, values: Any) -> pa.Table:
     return table.set_column(place, field.with_type(values.type), values)
 
 
-def ends_of(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
+def ends_of(column: pa.ChunkedArray, field: pa.Field, local: pa.ChunkedArray | None = None) -> pa.ChunkedArray:
     """Time stamps as `field` declares them: where a day is its last instant there, midnight becomes that.
 
-    A column of memkit's own has no midnight there: what ends at midnight has the last instant before it.
+    A column of memkit's own has no midnight there: what ends at midnight has the last instant before it. So has what
+    is midnight in UTC alone, where `local` are the same times by the clock of another zone. A day of that zone lasts
+    until it is over there and in UTC, by which a day is asked about.
     """
     if (field.metadata or {}).get(b"day") != LAST_INSTANT.encode():
         return column
-    numbers = column.cast(pa.int64())
-    is_day = pc.equal(numbers, pc.multiply(pc.divide(numbers, _DAY), _DAY))  # a quotient is cut, so no day is missed
-    if not pc.any(is_day).as_py():
+    numbers = begin = column.cast(pa.int64())
+    is_midnight = is_day = _is_midnight(numbers)
+    if local is not None:
+        is_day, begin = _is_midnight(local.cast(pa.int64())), pc.max_element_wise(numbers, local.cast(pa.int64()))
+        numbers = pc.if_else(pc.and_not(is_midnight, is_day), pc.subtract(numbers, 1), numbers)
+    if not pc.any(pc.or_(is_midnight, is_day)).as_py():
         return column
-    return pc.if_else(is_day, pc.add(numbers, _DAY - 1), numbers).cast(TIMESTAMP)
+    return pc.if_else(is_day, pc.add(begin, _DAY - 1), numbers).cast(TIMESTAMP)
+
+
+def _is_midnight(numbers: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pc.equal(numbers, pc.multiply(pc.divide(numbers, _DAY), _DAY))  # a quotient is cut, so no day is missed
 
 
 def with_ends(table: pa.Table) -> pa.Table:

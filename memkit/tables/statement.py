@@ -487,7 +487,11 @@ def as_column(column: pa.ChunkedArray, field: pa.Field, owner: str = "table") ->
             column = column.cast(column.type.value_type)
         if pa.types.is_list(field.type) and _is_text(column.type):
             return pa.chunked_array([pa.array([_split(value) for value in column.to_pylist()], field.type)])
-        return ends_of(_times(column), field) if field.type == TIMESTAMP else column.cast(field.type)
+        if field.type != TIMESTAMP:
+            return column.cast(field.type)
+        has_zone = pa.types.is_timestamp(column.type) and column.type.tz is not None
+        local = _times(pc.local_timestamp(within_calendar(column))) if has_zone else None
+        return ends_of(_times(column), field, local)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         expected = f"{owner}: column '{field.name}' must be {field.type}"
         raise ParameterError(f"{expected}. Got {column.type}: {error}.") from error

@@ -127,3 +127,15 @@ def test_midnight_in_a_frames_column_or_an_older_lake_is_that_day(tmp_path: Path
     )
     mk.Corpus({**corpus.tables, "memories": older}).save(tmp_path / "lake")
     assert mk.open(tmp_path / "lake").memories["expires_at"].to_pylist() == [end]
+
+
+def test_a_day_of_a_frame_in_another_zone_lasts_until_it_is_over_there_and_in_utc() -> None:
+    walls = [datetime(2026, 9, 22), datetime(2026, 9, 22, 3), datetime(2026, 9, 22, 12)]
+    ends = {
+        "Europe/Moscow": ["22T23:59:59.999999", "21T23:59:59.999999", "22T09:00:00"],
+        "America/New_York": ["23T03:59:59.999999", "22T07:00:00", "22T16:00:00"],
+    }
+    for zone, expected in ends.items():
+        times = pc.assume_timezone(pa.array(walls, pa.timestamp("us")), zone)
+        found = mk.from_table({"text": ["a", "b", "c"], "expires_at": times}).memories["expires_at"].to_pylist()
+        assert found == [datetime.fromisoformat(f"2026-09-{end}+00:00") for end in expected]
