@@ -354,7 +354,8 @@ def _empty_note(question: Question, ranked: Ranked, shown: Ranked) -> str:
         else:
             why = "no arm finds anything; no memory shares a term with the query"
         reasons.setdefault(why, []).append(queries.ids[query])
-    return " ".join(f"No hit for {queries_named(ids)}: {why}." for why, ids in reasons.items())
+    whose = {why: f" for {queries_named(ids)}" if len(queries) > 1 else "" for why, ids in reasons.items()}
+    return " ".join(f"No hit{of_these}: {why}." for why, of_these in whose.items())
 
 
 def _of_chunks(question: Question, row: Ints, names: tuple[str, ...]) -> dict[str, pa.ChunkedArray]:

@@ -16,7 +16,7 @@ QUERIES = {"query_id": NAMES, "text": TEXTS}
 QRELS = {"query_id": NAMES, "memory_id": NAMES, "relevance": [1] * len(TEXTS)}
 LOGS = {"memory_id": NAMES, "text": TEXTS, "kind": ["daily_log"] * len(TEXTS), "created_at": ["2026-01-01"] * 7}
 DAY = "2026-01-05"
-NO_HIT = "No hit for query '0': there are candidates, but none reaches min_score 1.2. "
+NO_HIT = "No hit: there are candidates, but none reaches min_score 1.2. "
 NOTHING_DECAYS = "decay acts on 0 of 7 memories; decay_kinds='*' includes all."
 
 

@@ -124,7 +124,7 @@ def test_an_empty_corpus_gives_empty_tables_that_say_so(corpus_of: Any, encoder:
 
 
 @pytest.mark.parametrize(
-    ("query", "note"), [("", b"the query is empty"), (" \n", b"the query is empty"), ("?!…", b"shares a term")]
+    ("query", "note"), [("", b"No hit: the query is empty."), (" \n", b"the query is empty"), ("?!…", b"shares a term")]
 )
 def test_queries_without_terms_find_nothing_and_say_why(lexical: Retriever, query: str, note: bytes) -> None:
     hits = lexical.search(query, as_of=DAY)
