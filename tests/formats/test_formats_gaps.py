@@ -47,7 +47,10 @@ def test_a_rule_of_ones_own_is_tried_on_every_declared_field(format: str, field:
 @pytest.mark.parametrize(
     ("record", "kind", "absent"),
     [
-        ({"content": "x", "confidence": 0.5, "owner": "anna", "created_at": "2026-01-02"}, "wisdom_fact", "fact_id"),
+        (
+            {"content": "x", "confidence": 0.5, "owner": "anna", "created_at": "2026-01-02", "expires_at": "вчера"},
+            *("wisdom_fact", "fact_id"),
+        ),
         ({"id": "p", "triggers": [], "variables": {}, "tier": "core", "usage_stats": {}}, "pathway", "template"),
     ],
 )
@@ -58,6 +61,7 @@ def test_a_record_without_its_id_or_template_is_still_one(
     assert corpus.memories.select(["kind", "user_id"]).to_pylist() == [{"kind": kind, "user_id": record.get("owner")}]
     assert str(corpus.memories["updated_at"][0])[:10] == record.get("created_at", "None")
     assert ("missing_field", absent) in rules_of(corpus)
+    assert (("bad_date", "expires_at") in rules_of(corpus)) == ("expires_at" in record)
 
 
 def test_numbers_beside_an_item_of_the_old_shape_fill_their_columns(tmp_path: Path) -> None:

@@ -17,9 +17,9 @@ import pyarrow.compute as pc
 
 from memkit.errors import ParameterError
 from memkit.formats.fields import FILLED, NUMBER, OBJECT, OBJECTS, TIME, WHOLE, WORDS, Field, Fields, Type, words_test
-from memkit.formats.records.unknown import dates_in
+from memkit.formats.records.unknown import dates_in, unread
 from memkit.formats.rows import Row, Rows, Rule, Tables, extra_of, is_not_negative, is_ratio, json_text
-from memkit.formats.spelling import OWNERS, first_of, integer_of, measures_in, plain, text_of, unread_measures
+from memkit.formats.spelling import OWNERS, end_in, first_of, integer_of, measures_in, plain, text_of
 from memkit.formats.syntax.nodes import Node
 
 CURRENT = "1.0.0"
@@ -280,6 +280,7 @@ class Record:
             "path": path,
             "format_version": self.columns["format_version"] or CURRENT,
         }
+        self._say_beside()
         self.kind.fill(self)
         self.rows.repeated(self.value, path, line, memory_id)
         extra = extra_of(self.value, self.taken)
@@ -291,6 +292,16 @@ class Record:
             )
         self.rows.add("memories", {**self.memory, "extra": extra})
         self.rows.add(self.kind.table, {**self.columns, "extra": extra})
+
+    def _say_beside(self) -> None:
+        """What stores write beside the fields that a record has by its document: its user, dates and measures."""
+        said = [{plain(key): value for key, value in self.value.items()}]
+        dates = dates_in(said)
+        self.memory |= {"user_id": first_of(said, OWNERS, text_of), **dates, **measures_in(said)}
+        self.memory["expires_at"] = end_in(said, dates["updated_at"])
+        for key, value, code, expected in unread(self.value):
+            if key not in self.kind.fields.names:
+                self.problem(code, key, expected, value, key)
 
     def fields(self, fields: Fields, node: Node, within: str | None = None) -> tuple[Row, set[str]]:
         """The values of an object, which the field `within` of the record holds, and which of them are taken."""
@@ -357,18 +368,12 @@ def _memory_item(record: Record) -> None:
         "tags": row["tags"],
         "created_at": row["timestamp"],
         "updated_at": row["timestamp"],
-        **measures_in([{plain(key): value for key, value in record.value.items()}]),
     }
-    for key, value, rule in unread_measures(record.value):
-        record.problem(rule.code, key, rule.expected, value, key)
 
 
 def _wisdom_fact(record: Record) -> None:
-    row, said = record.columns, [{plain(key): value for key, value in record.value.items()}]
+    row = record.columns
     record.memory |= {
-        # A fact has neither a user nor dates; stores that keep such records write them beside its fields.
-        "user_id": first_of(said, OWNERS, text_of),
-        **dates_in(said),
         "scope": row["category"],
         "title": row["fact_id"] or "",
         "text": row["content"] or "",
