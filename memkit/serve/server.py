@@ -8,6 +8,7 @@ import hmac
 import inspect
 import logging
 import os
+import re
 import secrets
 import signal
 import socket
@@ -30,6 +31,8 @@ MAX_BODY = 2 * 2**20
 """Maximum bytes of a request over HTTP: every request within the tools' limits fits."""
 MAX_CALLS = 100
 """Connections and calls over HTTP at the same time; further ones are answered with 503."""
+_ESCAPE = re.compile(rb"(\\u[dD][89abAB]..\\u[dD][c-fC-F]..)|(\\u[dD][89a-fA-F]..)|\\.")
+"""An escape in JSON: the two halves of a character, one half alone, or any other."""
 _TYPES = {"string": "a text", "integer": "a whole number", "boolean": "true or false", "array": "a list of texts"}
 
 
@@ -92,6 +95,7 @@ def make_server(tools: Tools, *, read_only: bool = False) -> Any:
         tool = Tool.from_function(in_turn(method), annotations=hints)
         model = tool.fn_metadata.arg_model  # refuse unknown arguments, so that a misspelt one is not dropped
         model.model_config["extra"] = "forbid"
+        model.model_config["strict"] = True  # "yes" is no confirmation
         model.model_rebuild(force=True)
         tool.parameters = model.model_json_schema(by_alias=True)
         return tool
@@ -172,6 +176,7 @@ def serve_stdio(server: Any) -> None:
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     signal.signal(signal.SIGINT, lambda *_: os._exit(_INTERRUPTED))  # a change cut off is finished by the next writer
     code = 0
+    _read_halves()
     try:
         server.run()
     except BaseException as error:
@@ -180,6 +185,20 @@ def serve_stdio(server: Any) -> None:
     finally:
         sys.stderr.flush()
         os._exit(code)  # a thread that waits for input would keep the process
+
+
+def _read_halves() -> None:
+    """Let standard input have U+FFFD in place of halves of characters: to the SDK they are no JSON, and no answer."""
+    wire, (read, write) = os.fdopen(os.dup(0), "rb"), os.pipe()
+    os.dup2(read, 0)
+
+    def copy() -> None:
+        with os.fdopen(write, "wb") as to:
+            for line in wire:
+                to.write(_ESCAPE.sub(lambda match: b"\\ufffd" if match[2] else match[0], line))
+                to.flush()
+
+    threading.Thread(target=copy, daemon=True).start()
 
 
 def _leave_with(parent: int) -> None:
