@@ -246,7 +246,10 @@ class Export(Tabular):
             Where the folder is no longer empty.
         """
         _check_empty(self.folder)
-        self.folder.mkdir(parents=True, exist_ok=True)
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise refused(self.folder, _WRITABLE, str(error.strerror)) from error
         return self._edits(self.folder).apply()
 
     def _edits(self, root: Path) -> Edits:
@@ -327,10 +330,16 @@ def export(corpus: Corpus, path: str | Path, layout: str, *, user_id: str | None
     return Export(target, layout, job.out.files, table, moment)
 
 
+_WRITABLE = "a folder that can be made and written"
+
+
 def _check_empty(folder: Path) -> None:
     """Raise where a folder holds anything but memkit's own state: files of two exports would be read as one."""
     if os.path.lexists(folder) and not folder.is_dir():
         raise refused(folder, "a folder", "a file" if folder.exists() else "a link that leads nowhere")
+    above = next(filter(os.path.lexists, (folder, *folder.absolute().parents)))
+    if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
+        raise refused(folder, _WRITABLE, f"{'no right to write in' if above.is_dir() else 'a file,'} {above}")
     if folder.is_dir() and any(name.name != ".memkit" for name in folder.iterdir()):
         raise ChangeRefusedError(f"{folder}: expected an empty folder, or one that does not exist yet.")
 

@@ -7,6 +7,7 @@ import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pyarrow as pa
 import pytest
@@ -328,3 +329,14 @@ def test_a_link_that_leads_nowhere_is_no_folder_to_export_to(tmp_path: Path) -> 
     (tmp_path / "out").symlink_to(tmp_path / "nowhere")
     with pytest.raises(FormatError, match=r"expected a folder. Got a link that leads nowhere"):
         mk.export(mk.from_table({"text": ["Пул"]}), tmp_path / "out", "okf")
+
+
+def test_a_folder_that_cannot_be_made_is_refused_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    corpus = mk.from_table({"text": ["Пул"]})
+    planned, file = mk.export(corpus, tmp_path / "new/out", "okf"), tmp_path / "a.txt"
+    file.write_text("x", "utf-8")
+    with pytest.raises(FormatError, match=rf"expected a folder that can be made and written. Got a file, {file}\.$"):
+        mk.export(corpus, file / "b/out", "okf")
+    monkeypatch.setattr(Path, "mkdir", Mock(side_effect=PermissionError(1, "Operation not permitted")))
+    with pytest.raises(FormatError, match=r"new/out: expected .* written. Got Operation not permitted.$"):
+        planned.apply()
