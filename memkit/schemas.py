@@ -197,7 +197,7 @@ TABLES: dict[str, pa.Schema] = {
         _MEMORY_ID,
         _PATH,
         _LINE,
-        column("done", pa.bool_(), "whether the box is ticked"),
+        column("done", pa.bool_(), "whether its mark closes it: ticked, cancelled, forwarded"),
         column("text", pa.string(), "the task"),
     ),
     "notes": table(

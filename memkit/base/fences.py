@@ -27,6 +27,9 @@ _MOST_DASHED = 60
 """The most characters of a line that dashes underline: below a longer one they are a rule between two parts."""
 _CONFLICT = "\n<<<<<<< "
 """What a line of ``=======`` stands below that git writes between two versions."""
+OPEN, CLOSED = " /~?!<*", "xX✓✔>-"
+"""The marks of check boxes: to do, in progress and the like; ticked, forwarded, cancelled. An unsure one is open."""
+BOX = rf"\[[{OPEN}{CLOSED}]\]"
 _BLANK = " \t"
 
 

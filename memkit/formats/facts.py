@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.base.checked import LONE_SURROGATE
-from memkit.base.fences import fences, headings
+from memkit.base.fences import BOX, fences, headings
 from memkit.errors import FormatError, did_you_mean
 from memkit.formats.disk.source import Source
 from memkit.formats.fields import DAY, LAST_DAY, TAG, WHOLE, Field, Fields, Problem, words_test
@@ -69,7 +69,7 @@ KEPT = ".md.bak"
 """What a migration leaves of an old file."""
 _PREFIX = re.compile(r"[a-z]+_")
 _PREFIXES = {"profile": "pf_", "working": "wk_", "archive": "ar_"}
-_TASK = re.compile(r"[-*+] \[[ xX]\]")
+_TASK = re.compile(rf"[-*+] {BOX}")
 _ITEM = re.compile(r"\s*(?:[-*+•]|\d{1,3}[.)])\s+(?=\S)")
 _UNDERLINE = re.compile(r" {0,3}(=+|-{2,})[ \t]*")
 _USER = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*")

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.base import late
-from memkit.base.fences import fences
+from memkit.base.fences import BOX, CLOSED, fences
 from memkit.formats.rows import Row, to_table
 from memkit.formats.spelling import STATUS as NAMES
 from memkit.formats.spelling import STATUS_FLAGS as FLAGS
@@ -198,10 +198,9 @@ def _copies(memories: pa.Table, marked: list[str], paths: Collection[str]) -> li
 
 _FEW = 10_000
 """Memories that are looked at at the same time."""
-_ANY_BOX = r"\[[ xX]\]"
 # What a bracket or a parenthesis follows is a link.
-_BOX = re.compile(r"[ \t>]*(?:[-*+]|\d{1,9}[.)])[ \t]+\[([ xX])\](?![(\[:])[ \t]*(.*)")
-_FIRST = re.compile(r"\[([ xX])\](?![(\[:])[ \t]+(.*)")
+_BOX = re.compile(rf"[ \t>]*(?:[-*+]|\d{{1,9}}[.)])[ \t]+({BOX})(?![(\[:])[ \t]*(.*)")
+_FIRST = re.compile(rf"({BOX})(?![(\[:])[ \t]+(.*)")
 """A box at the begin of a text whose format has taken the mark of the list away, as that of facts does."""
 
 
@@ -220,7 +219,7 @@ def checklist_of(memories: pa.Table) -> pa.Table:
     rows = list[Row]()
     names = ["memory_id", "path", "kind", "line_start", "text"]
     batches = memories.select(names).to_batches(max_chunksize=_FEW)
-    having = (batch.filter(pc.match_substring_regex(batch["text"], _ANY_BOX)).to_pylist() for batch in batches)
+    having = (batch.filter(pc.match_substring_regex(batch["text"], BOX)).to_pylist() for batch in batches)
     for memory in chain.from_iterable(having):
         text, first = memory["text"], memory["line_start"]
         are_lines, code = is_verbatim(memory["kind"], memory["path"]), fences(text)
@@ -230,5 +229,5 @@ def checklist_of(memories: pa.Table) -> pa.Table:
                 continue
             where = first + number - 1 if first is not None and are_lines else first
             row = {"memory_id": memory["memory_id"], "path": memory["path"], "line": where}
-            rows.append({**row, "done": match[1] != " ", "text": match[2].strip()})
+            rows.append({**row, "done": match[1][1] in CLOSED, "text": match[2].strip()})
     return to_table(rows, TABLES["checklist"])

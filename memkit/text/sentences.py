@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from itertools import islice, pairwise
 
 from memkit.base.dates import MONTHS, WEEKDAYS
-from memkit.base.fences import fences, is_heading
+from memkit.base.fences import BOX, fences, is_heading
 from memkit.text.languages import FUNCTION_WORDS, folded
 
 _WORDS = (
@@ -200,7 +200,7 @@ _ANY_WORD = re.compile(r"[^\W_]+")
 _BLANK = re.compile(r"\s+")
 _STEM, _SHORT = 5, 2
 """Two words with the same first letters count as forms of one word: good enough for display, not for search."""
-_LEADING = re.compile(r"\A[ \t]*(?:(?:>|[-*+•](?=[ \t])|\[[ xX]\](?=[ \t])|#{1,6}(?=[ \t]))[ \t]*)+")
+_LEADING = re.compile(rf"\A[ \t]*(?:(?:>|[-*+•](?=[ \t])|{BOX}(?=[ \t])|#{{1,6}}(?=[ \t]))[ \t]*)+")
 _RULE = re.compile(r"[ \t]*(?:(?:`{3,}|~{3,}).*|[^\w\n]*)")
 _HEADING = re.compile(r" {0,3}#{1,6}[ \t]")
 _SHORT_LINE = 60

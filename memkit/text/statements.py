@@ -16,6 +16,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from memkit.base.dates import DATE_WORDS, MONTHS
+from memkit.base.fences import BOX
 from memkit.base.parallel import bar
 from memkit.documents import NEGATIONS, NUMBER_WORDS
 from memkit.text.analyse import terms_by
@@ -157,7 +158,7 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE,
 )
-_MARK = re.compile(r"\A\s*(?:#{1,6}\s+|[-*+•]\s+(?:\[[ xX]\]\s+)?|\d{1,3}[.)]\s+|>\s?|\|)+")
+_MARK = re.compile(rf"\A\s*(?:#{{1,6}}\s+|[-*+•]\s+(?:{BOX}\s+)?|\d{{1,3}}[.)]\s+|>\s?|\|)+")
 _STAMP = re.compile(
     r"\A\s*\[?(?:\d{4}-\d\d-\d\d[T ])?\d{1,2}:\d\d(?::\d\d)?Z?\]?(?:\s+[^\W\d_][\w ]{0,20}:|\s*[—–:|-])?\s+"
 )

@@ -26,6 +26,11 @@ updated_at: 2026-02-01T00:00:00Z
 - [ ] прогнать тесты
   * [ ] и на Python 3.12
 - [x] стенд
+- [-] отложено
+- [>] перенесено
+- [/] начато
+- [~] почти
+- [?] спросить
 """
 FILES = {
     "HEARTBEAT.md": "# Раз в час\n- [ ] проверить пул\n",
@@ -60,6 +65,7 @@ OPEN = {
     ("memory/2026-02-03.md", "после кода"),
     ("notes/5b2d2f3e-8a0c-4c1e-9a55-0d6f1f0a7c11.md", "прогнать тесты"),
     ("notes/5b2d2f3e-8a0c-4c1e-9a55-0d6f1f0a7c11.md", "и на Python 3.12"),
+    *(("notes/5b2d2f3e-8a0c-4c1e-9a55-0d6f1f0a7c11.md", text) for text in ("начато", "почти", "спросить")),
     ("users/anna/working.md", "забрать чек"),
     ("tree/memory/pool.md", "поднять до двадцати"),
     ("wisdom.json", "сверить версии"),
@@ -79,7 +85,7 @@ def test_open_tasks_are_those_of_every_format_and_stand_where_they_say(tmp_path:
     for path, line, text in tasks(corpus):
         assert path == "wisdom.json" or text in FILES[path].split("\n")[line - 1], (path, line, text)
     ticked = [row["text"] for row in corpus.tables["checklist"].to_pylist() if row["done"]]
-    assert sorted(ticked) == ["второе", "стенд"]
+    assert sorted(ticked) == ["второе", "отложено", "перенесено", "стенд"]
 
     corpus.save(tmp_path / "lake")
     assert tasks(mk.open(tmp_path / "lake")) == tasks(corpus)

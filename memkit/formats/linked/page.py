@@ -14,7 +14,7 @@ from functools import cached_property
 from itertools import chain, islice
 from typing import Any
 
-from memkit.base.fences import Heading, fences, headings
+from memkit.base.fences import BOX, Heading, fences, headings
 from memkit.formats.format import File
 from memkit.formats.linked.links import Link, links_in, without_code
 from memkit.formats.linked.relations import LINKS_TO, is_relation, names_file, written_in
@@ -52,7 +52,7 @@ _MARK = re.compile(r"#(?<![^\s(\[{,;:.!?«\"'—-]#)([^\W\d_][\w/-]*)")
 _MAY_MARK = re.compile(r"#[^\W\d_]")
 _COLOUR = re.compile(r"[0-9a-fA-F]{3}|[0-9a-fA-F]{4}|[0-9a-fA-F]{6}|[0-9a-fA-F]{8}")
 _LINKED = re.compile(r"\]\([^\n()]{0,1000}\)|\[\[[^\n\[\]]{0,1000}\]\]")
-LISTED = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)]|\|)[ \t]*(?:\*\*|\[[ xX]\][ \t]+)?!?\[[^ xX\]]")
+LISTED = re.compile(rf"[ \t]*(?:[-*+]|\d{{1,9}}[.)]|\|)[ \t]*(?:\*\*|{BOX}[ \t]+)?!?\[[^ xX\]]")
 """A line of a list or a table that opens with a link."""
 _NO_WORD = re.compile(r"[\W_]+")
 _INDEX_NAMES, _LOG_NAMES = ("index", "_index"), ("log",)
