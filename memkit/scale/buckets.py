@@ -376,14 +376,18 @@ def _digest(table: pa.Table) -> str:
 def split(tables: Mapping[str, pa.Table], count: int) -> list[dict[str, pa.Table]]:
     """The tables of each bucket: rows go with their memory, else by their user, else by their file.
 
-    Of memories without a user, one that is superseded goes with its successor, which is shown in its place.
+    Of memories without a user, one that is superseded goes with its successor, which is shown in its place, and the
+    last successor with the first memory of a user that it supersedes.
     """
     memories = tables["memories"]
     ids, shared = memories["memory_id"].combine_chunks(), pc.is_null(memories["user_id"]).to_numpy()
     to = pc.fill_null(pc.index_in(memories["superseded_by"], value_set=ids), -1).to_numpy()
-    last = np.where((to >= 0) & shared & shared[to], to, np.arange(len(to)))
+    last = np.where((to >= 0) & shared, to, np.arange(len(to)))
     for _ in range(len(to).bit_length()):  # each time twice as far along a chain
         last = last[last]
+    of_users = np.flatnonzero((to >= 0) & ~shared & shared[last[to]])[::-1]
+    last[last[to[of_users]]] = of_users
+    last = last[last]
     of_memory = _places(pc.coalesce(memories["user_id"], memories["path"], memories["memory_id"]), count)[last]
     parts: list[dict[str, pa.Table]] = [{} for _ in range(count)]
     for name, table in tables.items():

@@ -62,8 +62,8 @@ def corpus() -> mk.Corpus:
     kinds = ["archive" if i % 2 else "note" for i in range(n)]
     ids = [f"m{i * 7 % n:04}" for i in range(n)]
     stale_at = ["2026-02-10" if i % 5 == 1 else "2026-03-02" if i % 5 == 2 else None for i in range(n)]
-    after = [min(i + (13 if users[i] else 22), n - 1) for i in range(n)]  # of the same user, or of none
-    successor = [ids[j] if (i % 17 == 3 or i % 33 == 0) and users[j] == users[i] else None for i, j in enumerate(after)]
+    after = [min(i + (13 if users[i] else 22), n - 1) for i in range(n)]  # mostly of the same user, or of none
+    successor = [ids[j] if i % 17 == 3 or i % 33 == 0 else None for i, j in enumerate(after)]
     return mk.from_table(
         {
             "memory_id": ids,
