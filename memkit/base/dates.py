@@ -243,7 +243,7 @@ Arabia.
 _ZONE_HOURS = {word: hours for words, hours in ZONES.items() for word in words.split()}
 _LONGEST_TIME = 100
 """Characters of a time at most; a longer text is none, and is not looked at."""
-_EPOCH = re.compile(r"([1-3]\d{9})(?:\.(\d{1,9})|(\d{3}|\d{6}|\d{9}))?", re.ASCII)
+_EPOCH = re.compile(r"([1-3]\d{9})(\d{3}|\d{6}|\d{9})?(?:\.(\d{1,9}))?", re.ASCII)
 """Seconds since 1970, of the years 2001 to 2096, or their thousandths, millionths or billionths."""
 _CALENDAR = range(1970, 2101)
 _COMPACT = re.compile(r"(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)(?:(\d\d)(\d{3})?)?", re.ASCII)
@@ -334,8 +334,8 @@ def _in_utc(moment: datetime) -> datetime:
 
 def _of_digits(text: str) -> Told | None:
     if match := _EPOCH.fullmatch(text):
-        seconds, *parts = match.groups()
-        micros = int(((parts[0] or parts[1] or "") + "000000")[:6])
+        seconds, part, fraction = match.groups("")
+        micros = int((part + fraction + "000000")[:6])
         return Told(datetime(1970, 1, 1) + timedelta(seconds=int(seconds), microseconds=micros), zone=UTC)
     if match := _COMPACT.fullmatch(text):
         year, month, day, hour, minute, second, part = (int(digits or 0) for digits in match.groups())

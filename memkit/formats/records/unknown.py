@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from memkit.base import late
@@ -41,7 +41,6 @@ from memkit.formats.spelling import (
     loose_words,
     measures_in,
     names_somebody,
-    number_of,
     plain,
     states_date,
     status_in,
@@ -332,8 +331,6 @@ _IN_PIECES = "text"
 """The field whose list has the pieces of one text: words, links and bold words of a message in Telegram."""
 _FIRST_ITEMS = 20
 _CREATED = (*CREATED, "timestamp", "ts", "datetime", "time", "createtime", "createdtimestampusec")
-_SECONDS = range(10**9, 4 * 10**9)
-"""Numbers that are seconds since 1970, of the years 2001 to 2096; a thousand times as much are milliseconds."""
 _COLUMNS = {"source_id": IDS, "title": TITLES, "user_id": OWNERS, "scope": TYPES}
 
 
@@ -454,7 +451,7 @@ def unread(item: Node) -> Iterator[tuple[str, object, str, str]]:
     for fields in (item, *(item.get(name) for name in _OF_ITEM)):
         for key, value in fields.items() if isinstance(fields, dict) else ():
             name = plain(key)
-            is_unread = (name in (*CREATED, *UPDATED) and _moment(value) is None) or (
+            is_unread = (name in (*CREATED, *UPDATED) and time_of(value) is None) or (
                 name in EXPIRES and end_by(name, value, begin) is None
             )
             if is_unread and states_date(value):
@@ -492,7 +489,7 @@ def add_row(
     tags = first_of(places, TAGS, lambda value: loose_words(value) or None) or []
     columns: list[tuple[tuple[str, ...], Callable[[object], Any], Any]]
     columns = [(names, text_of, values[name]) for name, names in names_of.items()]
-    columns += [(_CREATED, _moment, dates["created_at"]), (UPDATED, _moment, dates["updated_at"]), (TAGS, _tags, tags)]
+    columns += [(_CREATED, time_of, dates["created_at"]), (UPDATED, time_of, dates["updated_at"]), (TAGS, _tags, tags)]
     columns += [(tuple(ENDS), end_of, expires), (STATUS, status_of, status)]
     known = [
         key
@@ -527,20 +524,8 @@ def _places(item: Node) -> list[dict[str, Any]]:
 
 def dates_in(places: list[dict[str, Any]]) -> dict[str, datetime | None]:
     """When an object was created, and updated: from then on a length of its life counts; `places` as for `first_of`."""
-    created = first_of(places, _CREATED, _moment)
-    return {"created_at": created, "updated_at": first_of(places, UPDATED, _moment) or created}
-
-
-def _moment(value: object) -> datetime | None:
-    """A time stamp, or a number of seconds or milliseconds since 1970, as a naive moment in UTC."""
-    if moment := time_of(value):
-        return moment
-    seconds = number_of(value)
-    if seconds is not None and int(seconds) not in _SECONDS:
-        seconds /= 1000
-    if seconds is None or int(seconds) not in _SECONDS:
-        return None
-    return datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None)
+    created = first_of(places, _CREATED, time_of)
+    return {"created_at": created, "updated_at": first_of(places, UPDATED, time_of) or created}
 
 
 def _tags(value: object) -> list[str] | None:
