@@ -435,7 +435,7 @@ _NOONS = {"noon": 12, "midday": 12, "полдень": 12, "midnight": 0, "пол
 _FROM_HOUR = {"half past": 30, "quarter past": 15, "quarter to": -15, "без четверти": -15}
 _DAY_PARTS = r"(?P<a>утра|in the morning)|(?P<p>дня|вечера|in the (?:afternoon|evening))|(?P<n>ночи|at night)"
 _HINTS = re.compile(
-    r"past|quarter|четв|noon|midday|полд|night|полн|утра|morn|дня|вечер|even|ночи|час|clock|\d ?ч|(?:at|в) \d"
+    r"past|quart|четв|noon|midday|пол[дн]|night|утра|morn|дня|вече|even|ночи|час|clock|\d ?ч|(?:at|в) \d"
 )
 """What any text has in small letters that the next one finds: found six times as fast."""
 _HAS_CLOCK_WORD = late(

@@ -79,10 +79,7 @@ BY_TITLE = Owner()
 """The owner where a format declares none."""
 
 
-MARKDOWN = (
-    *(".md", ".markdown", ".mdc"),
-    *(".clinerules", ".cursorrules", ".goosehints", ".roorules", ".windsurfrules", ".augment-guidelines"),
-)
+MARKDOWN = (".md", ".markdown", ".mdc", ".clinerules", ".cursorrules", ".goosehints", ".roorules", ".windsurfrules")
 """How names of Markdown files end; those of hosts' instructions have nothing before the dot."""
 SKILL = "SKILL.md"
 """The file of a skill, which is no memory."""

@@ -489,8 +489,7 @@ def as_column(column: pa.ChunkedArray, field: pa.Field, owner: str = "table") ->
             return pa.chunked_array([pa.array([_split(value) for value in column.to_pylist()], field.type)])
         if field.type != TIMESTAMP:
             return column.cast(field.type)
-        has_zone = pa.types.is_timestamp(column.type) and column.type.tz is not None
-        local = _times(pc.local_timestamp(within_calendar(column))) if has_zone else None
+        local = _times(pc.local_timestamp(within_calendar(column))) if getattr(column.type, "tz", None) else None
         return ends_of(_times(column), field, local)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         expected = f"{owner}: column '{field.name}' must be {field.type}"

@@ -85,15 +85,10 @@ def kind_of(value: Any) -> str | None:
         return "pathway"
     if ("fact_id" in value and _WISDOM & keys) or {"content", "confidence"} <= keys:
         return "wisdom_fact"
-    if "response" in value and _ITEM & value.keys():
-        return "memory_item"
-    if {"input", "user_id", "timestamp"} <= value.keys():
-        return "memory_item"
-    if "text" in value and keys <= _OLD_ITEM and len(_OLD_ITEM & keys) >= 2:
-        return "memory_item"
-    if {"text", "timestamp"} <= keys and {"category", "importance"} & keys:
-        return "memory_item"
-    return None
+    is_bare = "text" in value and keys <= _OLD_ITEM and len(keys) >= 2
+    is_old = is_bare or ({"text", "timestamp"} <= keys and {"category", "importance"} & keys)
+    is_item = keys >= _ITEM or ("response" in value and _ITEM & keys)
+    return "memory_item" if is_item or is_old else None
 
 
 _PATHWAY = {"triggers", "tier", "usage_stats", "variables"}

@@ -19,7 +19,7 @@ from memkit.errors import ParameterError
 from memkit.formats.fields import FILLED, NUMBER, OBJECT, OBJECTS, TIME, WHOLE, WORDS, Field, Fields, Type, words_test
 from memkit.formats.records.unknown import dates_in, unread
 from memkit.formats.rows import Row, Rows, Rule, Tables, extra_of, is_not_negative, is_ratio, json_text
-from memkit.formats.spelling import OWNERS, end_in, first_of, integer_of, measures_in, plain, text_of
+from memkit.formats.spelling import OWNERS, end_in, first_of, integer_of, measures_in, plain, ratio_of, text_of
 from memkit.formats.syntax.nodes import Node
 
 CURRENT = "1.0.0"
@@ -329,11 +329,6 @@ class RecordKind:
     fill: Callable[[Record], None]
 
 
-def ratio(value: float | None) -> float | None:
-    """`value` where it lies in 0..1, for the column that says so."""
-    return value if value is not None and 0 <= value <= 1 else None
-
-
 def _pathway(record: Record) -> None:
     row = record.columns
     if (stats := row["usage_stats"]) is not None:
@@ -352,7 +347,7 @@ def _pathway(record: Record) -> None:
         "text": row["template"] or "",
         "tags": row["triggers"],
         "importance": _TIER_IMPORTANCE.get(row["tier"] or ""),
-        "confidence": ratio(row.get("success_rate")),
+        "confidence": ratio_of(row.get("success_rate")),
         "updated_at": row.get("last_used_at"),
         "access_count": row.get("hits"),
     }
@@ -377,7 +372,7 @@ def _wisdom_fact(record: Record) -> None:
         "scope": row["category"],
         "title": row["fact_id"] or "",
         "text": row["content"] or "",
-        "confidence": ratio(row["confidence"]),
+        "confidence": ratio_of(row["confidence"]),
     }
     complete = [_relation(record, node) for node in row["relations"] or ()]
     pairs = Counter((text_of(node.get("fact_id")), text_of(node.get("type"))) for node in row["relations"] or ())
