@@ -334,8 +334,8 @@ def _in_utc(moment: datetime) -> datetime:
 
 def _of_digits(text: str) -> Told | None:
     if match := _EPOCH.fullmatch(text):
-        seconds, part, fraction = match.groups("")
-        micros = int((part + fraction + "000000")[:6])
+        seconds, *parts = match.groups("")
+        micros = int(f"{''.join(parts)}000000"[:6])
         return Told(datetime(1970, 1, 1) + timedelta(seconds=int(seconds), microseconds=micros), zone=UTC)
     if match := _COMPACT.fullmatch(text):
         year, month, day, hour, minute, second, part = (int(digits or 0) for digits in match.groups())

@@ -317,7 +317,8 @@ class Retriever(QuerySettings):
         k : int
             Maximum number of hits per query; there may be fewer candidates. The first hits do not depend on k.
         where : str, optional
-            A SQL predicate over ``memories`` (pre-filtering), applied before candidates are retrieved.
+            A SQL predicate over ``memories`` (pre-filtering), applied before candidates are retrieved. A subquery in it
+            reads the memories of all users, so that it comes from whom may see them.
         as_of : str, date or datetime, optional
             When queries without a day of their own are asked; None: now. If it is given, memories created later are
             hidden: a day lasts to its end, a time is exact (see `future`). The schema's metadata keeps it.
