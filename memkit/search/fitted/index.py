@@ -30,7 +30,7 @@ from memkit.index.ann import scripts
 from memkit.index.arm import AUTO, Nearest, Sight, Turns, conversation_column, turns_of
 from memkit.index.cache import shared_cache
 from memkit.index.encode import as_encoder
-from memkit.index.encoders.base import Calibration, Vectors, as_texts, content_key
+from memkit.index.encoders.base import Calibration, Vectors, content_key
 from memkit.index.postings import CANDIDATES
 from memkit.schemas import Ints, Mask
 from memkit.search.alike import Likeness, Repeats
@@ -305,8 +305,8 @@ class MemoryIndex:
     @cached_property
     def digests(self) -> dict[str, Any]:
         """The identity of its rows: their number, and hashes over their ids and texts."""
-        ids = digest_of_rows(as_texts(self.chunks["chunk_id"]))
-        return {"chunks": self.chunks.num_rows, "ids": ids, "texts": digest_of_rows(as_texts(self.texts))}
+        ids = digest_of_rows(self.chunks["chunk_id"])
+        return {"chunks": self.chunks.num_rows, "ids": ids, "texts": digest_of_rows(self.texts)}
 
     @property
     def fingerprint(self) -> str | None:
