@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.base.hashes import checksum
-from memkit.base.parallel import bar, results, workers
+from memkit.base.parallel import bar, results, system_memory, workers
 from memkit.base.params import describe, zone_of
 from memkit.base.plugins import Plugins, as_it_is
 from memkit.formats.disk.files import (
@@ -174,7 +174,7 @@ def read(root: Path, options: Options, before: Reading | None = None) -> Reading
 
 def _read(root: Path, options: Options, before: Reading | None) -> Reading:
     formats, began = formats_for(options.formats, options.format), time.time_ns()
-    with _no_collection(), listed(root, options, with_stat=before is not None) as listing:
+    with _no_collection(), system_memory(), listed(root, options, with_stat=before is not None) as listing:
         if before and before.options == options and is_as_it_was(listing, before):
             if before.unsettled:
                 return _settled(before, began)

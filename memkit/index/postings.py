@@ -26,7 +26,6 @@ import numpy as np
 import pyarrow as pa
 
 from memkit.base.checked import json_object
-from memkit.base.parallel import results, workers
 from memkit.base.params import check_value
 from memkit.errors import DamagedIndexError, ParameterError
 from memkit.index.store import load_array, save_array
@@ -50,7 +49,6 @@ _PART = 1 << 18
 _SAMPLE_MAX = 4096
 # Fewer are added up before SciPy is imported; SciPy's loop counts them in 32 bits.
 _FEW_POSTINGS, _MOST_POSTINGS = 2_000_000, 2**31 - 1
-ROWS_A_TASK = 20_000  # that one process counts, if several share the work
 _LEAST = np.nextafter(np.float32(0), np.float32(1))
 
 
@@ -101,35 +99,13 @@ class Postings:
 
     @classmethod
     def count(cls, texts: Texts, analyzer: str, respelled: Respelling | None = None) -> Self:
-        """Count the terms of `texts`; in several processes if joblib is configured so.
+        """Count the terms of `texts`.
 
         `respelled` changes each piece of a text between blanks before it is cut into words.
         """
-        if len(texts) > ROWS_A_TASK and workers() > 1:
-            parts = (
-                (strings(texts[start : start + ROWS_A_TASK]), analyzer, respelled)
-                for start in range(0, len(texts), ROWS_A_TASK)
-            )
-            return cls.concatenated(list(results(cls.count, parts)))
         found = counted(strings(texts), analyzer, respelled)
         numbers = dict(zip(found.terms, range(len(found.terms)), strict=True))
         return cls(numbers, found.offsets, found.rows, found.counts, len(texts))
-
-    @classmethod
-    def concatenated(cls, parts: Sequence[Self]) -> Self:
-        """The rows of all parts, concatenated: equal to `count` of all their texts."""
-        from scipy.sparse import csr_array, vstack
-
-        terms = sorted(set().union(*(part.terms for part in parts)))
-        number = dict(zip(terms, range(len(terms)), strict=True))
-        matrices = []
-        for part in parts:
-            columns = np.fromiter((number[term] for term in part.terms), np.int64, len(part.terms))
-            cells = (part.rows, np.repeat(columns, part.document_frequency))
-            matrices.append(csr_array((part.counts.astype(np.float32), cells), (part.n_rows, len(terms))))
-        counts = vstack(matrices, format="csc")
-        rows = np.ascontiguousarray(counts.indices, np.int32)
-        return cls(number, counts.indptr.astype(np.int64), rows, small(counts.data), counts.shape[0])
 
     def postings_of(self, term: int) -> tuple[np.ndarray, np.ndarray]:
         """The rows that have a term, ascending, and how often each has it."""

@@ -560,11 +560,22 @@ def counted(texts: Any, analyzer: str, respelled: Respelling | None = None) -> O
     if not len(texts):
         return Occurrences([], np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0, np.uint8))
     pieces, each = _pieces(texts)
-    spelled, terms = _terms_by_piece(each if respelled is None else _respelled(each, respelled), terms_by(analyzer))
+    # Of a block of `system_memory`: what the splits took, and then what the cutting did.
+    pa.default_memory_pool().release_unused()
+    cut = terms_by(analyzer)
+    by_piece, words = _words_by_piece(each if respelled is None else _respelled(each, respelled), cut)
     del each  # strings that take as much memory as the counts
+    by_word, terms = (_grams_by_word if analyzer == "char" else _terms_by_word)(words, cut)
+    spelled = by_piece.through(by_word)
+    del by_piece, by_word, words
     # Pieces by row times terms by piece: each distinct piece was cut and stemmed once, and no string is sorted.
-    if np.diff(spelled.starts)[pieces.numbers].sum() > _FEW_TERMS:
-        return Occurrences(terms, *_multiplied(pieces, spelled, len(terms)))
+    often = np.bincount(pieces.numbers, minlength=len(spelled))
+    occurrences = np.bincount(spelled.numbers, np.repeat(often, np.diff(spelled.starts)), len(terms))
+    if occurrences.sum() > _FEW_TERMS:
+        by_piece, by_term = pieces.matrix(len(spelled)).T.tocsr(), spelled.matrix(len(terms)).T.tocsr()
+        del pieces, spelled  # numbers that take a fifth of the memory of the counts
+        pa.default_memory_pool().release_unused()
+        return Occurrences(terms, *_multiplied(by_piece, by_term, occurrences))
     found = pieces.through(spelled)
     row = np.repeat(np.arange(len(texts)), np.diff(found.starts))
     keys = np.sort(found.numbers.astype(np.int64) * len(texts) + row)
@@ -634,13 +645,6 @@ def _respelled(pieces: list[str], respelled: Respelling) -> list[str]:
     """Each piece respelled; all of them at once, where that leaves their borders."""
     at_once = respelled("\n".join(pieces)).split("\n")
     return at_once if len(at_once) == len(pieces) else list(map(respelled, pieces))
-
-
-def _terms_by_piece(pieces: list[str], cut: Analyser) -> tuple[_Numbers, list[str]]:
-    """The terms of each piece, and all terms in order: no word reaches over a blank, and most pieces come often."""
-    by_piece, words = _words_by_piece(pieces, cut)
-    by_word, terms = (_grams_by_word if cut.analyzer == "char" else _terms_by_word)(words, cut)
-    return by_piece.through(by_word), terms
 
 
 def _words_by_piece(pieces: list[str], cut: Analyser) -> tuple[_Numbers, list[str]]:
@@ -717,13 +721,13 @@ def _numbering() -> defaultdict[str, int]:
     return defaultdict(itertools.count().__next__)
 
 
-def _multiplied(pieces: _Numbers, spelled: _Numbers, n_terms: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Offsets, rows and counts of the terms in the rows of `pieces`, by a product for some terms at a time."""
-    often = np.bincount(pieces.numbers, minlength=len(spelled))
-    occurrences = np.bincount(spelled.numbers, np.repeat(often, np.diff(spelled.starts)), n_terms)
+def _multiplied(by_piece: Any, by_term: Any, occurrences: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Offsets, rows and counts of terms, which have so many occurrences, by a product for some of them at a time.
+
+    `by_piece` says how often each piece is in each row, `by_term` how often each term in each piece.
+    """
     ends = np.searchsorted(np.cumsum(occurrences), np.arange(_AT_ONCE, occurrences.sum(), _AT_ONCE)) + 1
-    bounds = np.unique([0, *ends.tolist(), n_terms]).tolist()
-    by_piece, by_term = pieces.matrix(len(spelled)).T.tocsr(), spelled.matrix(n_terms).T.tocsr()
+    bounds = np.unique([0, *ends.tolist(), len(occurrences)]).tolist()
     rows = np.empty(int(occurrences.sum()), np.int32)  # memory counts once it is written
     counts, sizes, filled = np.empty(len(rows), np.uint8), [np.zeros(1, np.int64)], 0
     for first, last in itertools.pairwise(bounds):

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -29,7 +29,7 @@ import memkit as mk
 from memkit.base import parallel
 from memkit.errors import MemkitError, MissingExtraError
 from memkit.formats import reader
-from memkit.index import ann, cache, postings
+from memkit.index import ann, cache
 from memkit.index.encode import as_encoder
 from memkit.policy import pipeline
 from memkit.policy.dedup import near
@@ -43,7 +43,6 @@ PIECES = [
     (reader, "WORTH_PROCESSES", 0),
     (reader, "BATCH_FILES", 6),
     (cache, "_BATCH", 16),
-    (postings, "ROWS_A_TASK", 16),
     (near, "_BATCH_CHARS", 500),
     (ann, "_BATCH", 1 << 13),
     (pipeline, "ROWS_A_TASK", 32),
@@ -86,11 +85,6 @@ def _encode(sample: Sample) -> list[pa.Table]:
     return [pa.table({"vector": list(vectors)})]
 
 
-def _postings(sample: Sample) -> list[pa.Table]:
-    counted = postings.Postings.count(sample.corpus.memories["text"], "auto")
-    return [pa.table({"term": list(counted.terms)}), pa.table({"row": counted.rows, "count": counted.counts})]
-
-
 def _dedup(sample: Sample) -> list[pa.Table]:
     return [mk.Deduplicator(encoder="hash", floor=0.5).fit(sample.corpus).pairs_]
 
@@ -121,7 +115,6 @@ def _fit(sample: Sample) -> list[pa.Table]:
 KINDS: dict[str, Callable[[Sample], list[pa.Table]]] = {
     "read": _read,
     "encode": _encode,
-    "postings": _postings,
     "dedup": _dedup,
     "sweep": _sweep,
     "replay": _replay,
@@ -363,3 +356,15 @@ def test_workers_get_memory_once_not_for_each_array_and_it_is_said_when_all_are_
 def test_nobody_told_is_this_process() -> None:
     assert parallel.workers() == 1
     assert list(parallel.results(divmod, [(7, 2), (9, 4)])) == [(3, 1), (2, 1)]
+
+
+def test_arrow_takes_memory_of_the_system_until_the_last_block_ends() -> None:
+    before = pa.default_memory_pool().backend_name
+    with ExitStack() as one, ExitStack() as other:
+        one.enter_context(parallel.system_memory())
+        other.enter_context(parallel.system_memory())
+        one.close()  # as another thread may, first
+        other.close()
+        assert pa.default_memory_pool().backend_name == before
+        one.enter_context(parallel.system_memory())
+        assert pa.default_memory_pool().backend_name == "system"

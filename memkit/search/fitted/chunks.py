@@ -411,7 +411,7 @@ def make_rows(memories: pa.Table, chunks: pa.Table, former: tuple[MemoryIndex, I
     texts, littered = chunks["own"], chunks["littered"].to_numpy()
     text, filled = text_codes_since(texts, former[0].rows, former[1]) if former else text_codes(texts)
     kind, kinds = codes(memories["kind"].combine_chunks())
-    owners = None
+    owners, stale_at = None, memories["stale_at"]
     if text.max(initial=-1) < len(text) - 1:  # some are equal
         known = former and former[0].rows.owners
         owners = known.since(former[0].memories, memories) if former and known else Owners.of(memories)
@@ -431,7 +431,7 @@ def make_rows(memories: pa.Table, chunks: pa.Table, former: tuple[MemoryIndex, I
         decays=decaying(memories),
         deprecated=_with_status(memories, "deprecated"),
         successor=_successors(memories),
-        stale_at=_stale_at(memories),
+        stale_at=stale_at.to_numpy().astype("datetime64[us]") if is_filled(stale_at) else None,
         aside=_with_status(memories, *ASIDE),
     )
 
@@ -443,14 +443,6 @@ def _twins(owners: Owners, memory: Ints, text: Ints) -> Ints:
     twins = len(text) + np.arange(len(text))
     twins[several] = owners.take(among).take(of_several).parts(text[several])
     return codes(pa.array(twins))[0]
-
-
-def _stale_at(memories: pa.Table) -> NDArray[np.datetime64] | None:
-    """When each memory becomes stale; None if none does."""
-    if memories["stale_at"].null_count == memories.num_rows:
-        return None
-    dates: NDArray[np.datetime64] = memories["stale_at"].to_numpy().astype("datetime64[us]")
-    return dates
 
 
 def _with_status(memories: pa.Table, *statuses: str) -> Mask | None:

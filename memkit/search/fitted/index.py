@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from memkit.base.hashes import digest_of_rows
+from memkit.base.parallel import system_memory
 from memkit.base.params import check_corpus
 from memkit.display.views import NAMED
 from memkit.errors import count_of
@@ -345,6 +346,7 @@ class MemoryIndex:
             return False
         return True
 
+    @system_memory()
     def _built(self, name: str) -> Arm:
         return ARMS[name].make(self.settings).fit(self.chunks, self.texts)
 
@@ -523,6 +525,7 @@ def _of_chunks(settings: Index) -> str:
     return repr({name: value for name, value in settings.get_params(deep=False).items() if name != "encoder"})
 
 
+@system_memory()
 def build(corpus: Corpus, settings: Index, before: MemoryIndex | None = None) -> MemoryIndex:
     """Cut the memories of `corpus` into chunks and compute their columns; arms are built later.
 
