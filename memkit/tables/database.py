@@ -16,7 +16,7 @@ import json
 import re
 from collections import ChainMap
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from threading import RLock
 from types import FrameType
@@ -176,8 +176,8 @@ _USES_FULL_TEXT = re.compile(r"\b(?:fts|match_bm25)\b|memkit_fts", re.IGNORECASE
 _OWN_INDEX = re.compile(r"\b((?:create|drop)_fts_index)\s*\(\s*['\"](?:(?:main|memkit)\.)?(\w+)['\"]", re.IGNORECASE)
 Derived = Callable[[bool], "pa.Table | None"]
 """Makes a table, None where there is nothing to make it of; it is told whether it may cost time."""
-TextIndex = dict[str, pa.Table] | None
-"""The full-text index of ``memories``, with the tables of `memkit.tables.fts.TEXT_INDEX`, where it was built."""
+TextIndex = Callable[[], dict[str, pa.Table]] | None
+"""Returns the full-text index of ``memories``, with the tables of `memkit.tables.fts.TEXT_INDEX`, if there is one."""
 
 
 class Database:
@@ -282,9 +282,8 @@ class Database:
     def text_index(self) -> dict[str, pa.Table]:
         """The full-text index of ``memories``, with the tables of `memkit.tables.fts.TEXT_INDEX`."""
         with self._lock:
-            if self.built_index is None:
-                self.built_index = index_text(self._tables["memories"])
-            return self.built_index
+            self.built_index = self.built_index or cache(partial(index_text, self._tables["memories"]))
+            return self.built_index()
 
     def write(self, path: Path) -> None:
         """Write the tables and the full-text index to a new DuckDB file, for other programs.

@@ -29,6 +29,7 @@ from memkit.formats.disk.files import IGNORE_FILE, Stat
 from memkit.formats.reader import COARSE_NS, Options, Reading, is_as_it_was, listed, unsettled
 from memkit.formats.records.kinds import registered_adapters
 from memkit.formats.registry import NAMES
+from memkit.tables.database import TextIndex
 from memkit.tables.lake import Writers, current, keep, load
 from memkit.tables.untrusted import read_json
 
@@ -65,7 +66,7 @@ class Kept:
     place: Path
     options: Options
     tables: dict[str, pa.Table] | None = None
-    text_index: dict[str, pa.Table] | None = None
+    text_index: TextIndex = None
     snapshot: Path | None = None
     seen: dict[str, Any] = field(default_factory=dict)
 
@@ -102,9 +103,7 @@ class Kept:
         self.tables, self.seen = tables, seen
         return result
 
-    def keep(
-        self, reading: Reading, text_index: dict[str, pa.Table] | None = None, attached: Writers | None = None
-    ) -> None:
+    def keep(self, reading: Reading, text_index: TextIndex = None, attached: Writers | None = None) -> None:
         """Have the place hold `reading`, with the folders of `attached`; whatever was there before and is not the same
         is gone. Where nothing can be kept, nothing is.
         """
@@ -123,7 +122,7 @@ class Kept:
             self.place.unlink()
         rmtree(self.place, ignore_errors=True)
 
-    def _save(self, reading: Reading, text_index: dict[str, pa.Table] | None, attached: Writers) -> None:
+    def _save(self, reading: Reading, text_index: TextIndex, attached: Writers) -> None:
         own_folder(self.place.parents[1])
         for folder in (self.place.parent, self.place):
             own_folder(folder)

@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from io import BufferedReader, BytesIO
 from pathlib import Path
 from shutil import rmtree
@@ -45,7 +46,7 @@ from memkit.formats.reader import DATES, Options, Reading
 from memkit.formats.registry import FORMATS, NAMES
 from memkit.formats.rows import schemas_of
 from memkit.schemas import TABLES, with_column, without_rows
-from memkit.tables.database import Database
+from memkit.tables.database import Database, TextIndex
 from memkit.tables.fts import TEXT_INDEX, TEXT_VERSION
 from memkit.tables.untrusted import (
     check_unique,
@@ -111,7 +112,7 @@ class Manifest:
     @property
     def own_files(self) -> list[str]:
         """The files that a corpus is opened from, without those that a Retriever or others added."""
-        return [name for name in self.files if name.partition("/")[0] in (STATE, TEXT) or "/" not in name]
+        return [name for name in self.files if _is_own(name)]
 
     def to_json(self) -> str:
         """The JSON that `read_manifest` reads."""
@@ -124,6 +125,10 @@ class Manifest:
             "source": source,
         }
         return json.dumps(document, indent=1, default=datetime.isoformat)
+
+
+def _is_own(name: str) -> bool:
+    return "/" not in name or name.partition("/")[0] in (STATE, TEXT)
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -353,15 +358,12 @@ def locked(folder: Path, patience: float) -> Iterator[None]:
     """
     from filelock import FileLock, Timeout
 
-    try:
-        lock = FileLock(folder / _LOCK, timeout=patience, mode=0o600, fallback_to_soft=False)
-        lock.acquire()
-    except Timeout as error:
-        raise MemkitError(f"{folder}: another process is saving there. Save again when it is done.") from error
-    try:
+    with ExitStack() as held:
+        try:
+            held.enter_context(FileLock(folder / _LOCK, timeout=patience, mode=0o600, fallback_to_soft=False))
+        except Timeout as error:
+            raise MemkitError(f"{folder}: another process is saving there. Save again when it is done.") from error
         yield
-    finally:
-        lock.release()
 
 
 def _clean_if_free(folder: Path) -> None:
@@ -453,23 +455,21 @@ def save(
             if name != TOTALS:
                 write(staged / name)
         _carry_over(folder, staged, attached)
-        root, options = (str(reading.root.resolve()), reading.options) if reading else (None, Options())
-        manifest = Manifest(digests(staged), root, options)
+        _sign(staged, reading)
         _write_database(database, staged / DATABASE)
-        (staged / MANIFEST).write_text(manifest.to_json(), encoding="utf-8")
 
 
 def save_tables(tables: Mapping[str, pa.Table], folder: Path) -> None:
     """Write the tables alone: no text index (it is built when needed), and no database for other programs."""
     with replacing(folder) as staged:
         _write_all(staged, tables)
-        (staged / MANIFEST).write_text(Manifest(digests(staged), None, Options()).to_json(), encoding="utf-8")
+        _sign(staged, None)
     (folder / DATABASE).unlink(missing_ok=True)
 
 
 def keep(
     reading: Reading,
-    text_index: dict[str, pa.Table] | None,
+    text_index: TextIndex,
     attached: Writers,
     folder: Path,
     patience: float,
@@ -482,14 +482,21 @@ def keep(
     with replacing(folder, patience, lasts=False) as staged:
         _write_all(staged, reading.tables)
         if text_index is not None:
-            _write_all(staged / TEXT, text_index)
+            _write_all(staged / TEXT, text_index())
         _write_all(staged / STATE, _state(reading, reading.tables))
         for name, write in attached.items():
             write(staged / name)
         _carry_over(folder, staged, attached)
-        manifest = Manifest(digests(staged), str(reading.root.resolve()), reading.options)
-        (staged / MANIFEST).write_text(manifest.to_json(), encoding="utf-8")
+        _sign(staged, reading)
         check()
+
+
+def _sign(staged: Path, reading: Reading | None) -> None:
+    """Write the manifest: a hash for each file; a quick one where others added it, who check what they read."""
+    hashes = digests(staged)
+    hashes |= {name: digest_of_path(staged / name) for name in hashes if _is_own(name)}
+    root, options = (str(reading.root.resolve()), reading.options) if reading else (None, Options())
+    (staged / MANIFEST).write_text(Manifest(hashes, root, options).to_json(), encoding="utf-8")
 
 
 def _write_all(folder: Path, tables: Mapping[str, pa.Table]) -> None:
@@ -498,14 +505,14 @@ def _write_all(folder: Path, tables: Mapping[str, pa.Table]) -> None:
         write_parquet(folder / f"{name}.parquet", table)
 
 
-def write_parquet(path: Path | BytesIO, table: pa.Table) -> None:
+def write_parquet(path: Path | BytesIO, table: pa.Table, compression: str = "zstd") -> None:
     """Write `table` so that the same rows give the same bytes."""
     # Opened here, as PyArrow may mistake a file name for a URL.
     with nullcontext(path) if isinstance(path, BytesIO) else path.open("wb") as file:
         # Texts and vectors are mostly different: a dictionary would take longer to build than to write them.
         repeated = [name for name in table.column_names if table[name].nbytes <= _REPEATED * table.num_rows]
         has_vectors = any(pa.types.is_fixed_size_list(column) for column in table.schema.types)
-        compression = "none" if has_vectors else "zstd"
+        compression = "none" if has_vectors else compression
         parquet().write_table(table.combine_chunks(), file, compression=compression, use_dictionary=repeated)
 
 
@@ -535,9 +542,7 @@ def _write_database(database: Database, path: Path) -> None:
         shutil.move(Path(temporary) / path.name, path)
 
 
-def load(
-    folder: Path, source: Path | None, trust: bool
-) -> tuple[dict[str, pa.Table], Reading | None, dict[str, pa.Table] | None, Path]:
+def load(folder: Path, source: Path | None, trust: bool) -> tuple[dict[str, pa.Table], Reading | None, TextIndex, Path]:
     """The tables of a saved corpus, its reading if it has one, its full-text index, if it has this version's, and the
     snapshot that they are from.
 
@@ -555,7 +560,7 @@ def load(
 def beside(snapshot: Path, name: str) -> pa.Table | None:
     """A Parquet file that others added to a snapshot of the user's own; None where it is not there as it was saved."""
     with suppress(FormatError), open_member(snapshot, name) as file:
-        if digest_of_file(file) == read_manifest(snapshot).files.get(name):
+        if digest_of_file(file, quick=True) == read_manifest(snapshot).files.get(name):
             return read_parquet(file, snapshot / name, trust=True)
     return None
 
@@ -572,12 +577,22 @@ class _Lake:
         check_unique(tables["memories"], "memory_id", self.folder / _MEMORIES)
         return tables
 
-    def text_index(self) -> dict[str, pa.Table] | None:
-        if self.manifest.text_version != TEXT_VERSION:
+    def text_index(self) -> TextIndex:
+        """It is read when it is first asked for, as no Retriever needs it; at once where it is not the user's own."""
+        is_saved = any(name.startswith(f"{TEXT}/") for name in self.manifest.files)
+        if self.manifest.text_version != TEXT_VERSION or not is_saved:
             return None
-        if not any(name.startswith(f"{TEXT}/") for name in self.manifest.files):
-            return None
-        return {name: self._read(f"{TEXT}/{name}.parquet", schema) for name, schema in TEXT_INDEX.items()}
+        files = {name: BytesIO(self._checked(f"{TEXT}/{name}.parquet").read()) for name in TEXT_INDEX}
+        place, trust = self.folder / TEXT, self.trust
+        read = cache(
+            lambda: {
+                name: read_parquet(file, place / f"{name}.parquet", TEXT_INDEX[name], trust)
+                for name, file in files.items()
+            }
+        )
+        if not trust:
+            read()
+        return read
 
     def reading(self, tables: dict[str, pa.Table], source: Path | None) -> Reading | None:
         """The saved reading; an empty one, after which a refresh reads every file, where its state is missing."""
@@ -606,10 +621,16 @@ class _Lake:
         return reading
 
     def _read(self, name: str, schema: pa.Schema | None = None) -> pa.Table:
-        path, file = self.folder / name, self.files.get(name)
+        return read_parquet(self._checked(name), self.folder / name, schema, self.trust)
+
+    def _checked(self, name: str) -> BufferedReader:
+        """An open file, after its bytes were compared with their hash."""
+        file = self.files.get(name)
         if file is None or digest_of_file(file) != self.manifest.files[name]:
-            raise refused(path, "the file that was saved", "a changed or missing one; save the corpus again")
-        return read_parquet(file, path, schema, self.trust)
+            raise refused(
+                self.folder / name, "the file that was saved", "a changed or missing one; save the corpus again"
+            )
+        return file
 
 
 def empty_reading(root: Path, options: Options) -> Reading:

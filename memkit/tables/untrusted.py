@@ -21,7 +21,7 @@ import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from io import BufferedReader
+from io import BufferedReader, BytesIO
 from itertools import accumulate
 from operator import attrgetter
 from pathlib import Path
@@ -115,12 +115,12 @@ def open_member(folder: Path, name: str) -> BufferedReader:
     return open(descriptor, "rb")  # noqa: PTH123 - a Path opens no descriptor
 
 
-def digests(folder: Path, quick: bool = False) -> dict[str, str]:
-    """The hashes of all files below `folder` by name, without hidden files such as locks; `quick` as for a file."""
+def digests(folder: Path) -> dict[str, str]:
+    """The quick hashes of all files below `folder` by name, without hidden files such as locks."""
     hashes = {}
     for path in sorted(folder.rglob("*")):
         if path.is_file() and not path.name.startswith("."):
-            hashes[path.relative_to(folder).as_posix()] = digest_of_path(path, quick)
+            hashes[path.relative_to(folder).as_posix()] = digest_of_path(path, quick=True)
     return hashes
 
 
@@ -142,7 +142,9 @@ def read_json(folder: Path, name: str) -> dict[str, Any]:
         raise refused(folder / name, "a JSON object", f"{type(error).__name__}: {error}") from error
 
 
-def read_parquet(file: BufferedReader, where: Path, schema: pa.Schema | None = None, trust: bool = False) -> pa.Table:
+def read_parquet(
+    file: BufferedReader | BytesIO, where: Path, schema: pa.Schema | None = None, trust: bool = False
+) -> pa.Table:
     """The table in a Parquet file, validated.
 
     Parameters
@@ -152,7 +154,7 @@ def read_parquet(file: BufferedReader, where: Path, schema: pa.Schema | None = N
     schema : pa.Schema, optional
         The expected columns in this order; without it, any columns with different names are accepted.
     trust : bool
-        Whether the file may unpack to any size.
+        Whether memkit wrote the file, as a hash says: its values are not looked at, and it may unpack to any size.
 
     Raises
     ------
@@ -164,7 +166,7 @@ def read_parquet(file: BufferedReader, where: Path, schema: pa.Schema | None = N
         source = parquet().ParquetFile(file)
         parts = [source.read(use_threads=False)] if trust else map(pa.Table.from_batches, _batches(source, file, where))
         table = pa.concat_tables([source.schema_arrow.empty_table(), *parts])
-        table.validate(full=True)  # lengths, offsets, UTF-8
+        table.validate(full=not trust)  # lengths, offsets, UTF-8
     if len(set(table.column_names)) != table.num_columns:
         raise refused(where, "columns with different names", f"{table.column_names!r:.200}")
     return table if schema is None else declared(table, schema, where)
@@ -242,13 +244,13 @@ def _unpacking(where: Path) -> Iterator[None]:
         raise refused(where, "a Parquet file", str(error)[:300]) from error
 
 
-def _batches(source: Any, file: BufferedReader, where: Path) -> Iterator[list[pa.RecordBatch]]:
+def _batches(source: Any, file: BufferedReader | BytesIO, where: Path) -> Iterator[list[pa.RecordBatch]]:
     """All rows of a file, as long as they take no more than its size allows.
 
     What the file says of its parts is not looked at: pyarrow ends the process where that is damaged. So no more can be
     said of the first rows than that they are few.
     """
-    size, held = os.fstat(file.fileno()).st_size, 0
+    size, held = file.seek(0, os.SEEK_END), 0
     most = FREE_BYTES + GROWTH * size
     # A run of equal values takes no room in the file, but eight bytes each once it is read.
     least = 8 * source.metadata.num_rows * source.metadata.num_columns

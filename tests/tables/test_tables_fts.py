@@ -154,7 +154,7 @@ def test_an_index_that_is_given_is_not_built_again(monkeypatch: pytest.MonkeyPat
     table = memories(TEXTS)
     index = Database({"memories": table}).text_index()
     monkeypatch.setattr("memkit.tables.database.index_text", None)
-    database = Database({"memories": table}, index)
+    database = Database({"memories": table}, lambda: index)
     assert database.text_index() is index
     assert hit_ids(database.cursor(), "пул") == ["m01", "m00"]
 

@@ -15,7 +15,7 @@ import pytest
 import memkit as mk
 from memkit.errors import FormatError, MemkitError, ParameterError
 from memkit.formats.disk.files import Listing
-from memkit.tables import database, fts
+from memkit.tables import database, fts, lake
 from memkit.tables.lake import is_bucketed, is_lake
 from memkit.tables.samples import sample_data, write_files
 
@@ -171,9 +171,14 @@ def test_the_database_file_is_for_others_and_never_opened(saved: Path, damage: s
     assert opened.sql("select count(*) from memories").fetchall() == [(2,)]
 
 
-def test_the_index_is_not_built_again(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("trust", [False, True])
+def test_the_index_is_not_built_again(saved: Path, trust: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(database, "index_text", lambda memories: pytest.fail("built"))
-    opened = mk.open(saved)
+    read = list[str]()
+    parquet = lake.read_parquet
+    monkeypatch.setattr(lake, "read_parquet", lambda *args: read.append(args[1].parent.name) or parquet(*args))
+    opened = mk.open(saved, trust=trust)
+    assert ("fts" in read) is not trust  # one's own is read when it is asked for
     assert opened.sql("select memory_id from fts('пулы')").fetchall() == [("workspace:docs/a.md#пул-соединений",)]
     opened.save(saved)
 

@@ -376,7 +376,7 @@ def test_an_interrupt_at_any_statement_leaves_a_database_that_answers(
     ask, interrupts, was_reached = DOORS[door], 0, True
     expected = ask(Database(tables))
     while was_reached:
-        database, fuse = Database(tables, index), Fuse(interrupts * step)
+        database, fuse = Database(tables, index and (lambda: index)), Fuse(interrupts * step)
         for door_of in ("text.analyse.connect", "tables.fts.session"):
             monkeypatch.setattr(f"memkit.{door_of}", fuse.connect)
         try:

@@ -259,7 +259,8 @@ class MemoryIndex:
         keys = pa.array(self.keys.tolist(), pa.binary()) if has_keys else pa.nulls(len(self.texts), pa.binary())
         table = self.table.append_column(_KEYS, keys)
         about = {"settings": _of_chunks(self.settings), "digests": json.dumps(self.digests)}
-        write_parquet(folder / _CHUNKS, table.replace_schema_metadata(about))
+        # Not compressed: that takes more than half of the time to write it and to read it.
+        write_parquet(folder / _CHUNKS, table.replace_schema_metadata(about), compression="none")
 
     def is_fitted_on(self, corpus: Corpus) -> bool:
         """Whether these are the memories of `corpus`."""

@@ -84,9 +84,7 @@ def save_index(index: Searchable, params: Mapping[str, Any], folder: Path) -> No
     with replacing(folder, _PATIENCE) as staged:
         for name, arm in index.arms.items():
             arm.save(staged / name)
-        text = json.dumps(
-            manifest | {"files": digests(staged, quick=True)}, indent=1, sort_keys=True, ensure_ascii=False
-        )
+        text = json.dumps(manifest | {"files": digests(staged)}, indent=1, sort_keys=True, ensure_ascii=False)
         (staged / MANIFEST).write_text(text, encoding="utf-8")
 
 
