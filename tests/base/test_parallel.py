@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -359,12 +359,10 @@ def test_nobody_told_is_this_process() -> None:
 
 
 def test_arrow_takes_memory_of_the_system_until_the_last_block_ends() -> None:
-    before = pa.default_memory_pool().backend_name
-    with ExitStack() as one, ExitStack() as other:
-        one.enter_context(parallel.system_memory())
-        other.enter_context(parallel.system_memory())
-        one.close()  # as another thread may, first
-        other.close()
-        assert pa.default_memory_pool().backend_name == before
-        one.enter_context(parallel.system_memory())
+    before, blocks = pa.default_memory_pool().backend_name, (parallel.system_memory(), parallel.system_memory())
+    for block in blocks:
+        block.__enter__()
         assert pa.default_memory_pool().backend_name == "system"
+    for block in blocks:  # in the order of two threads
+        block.__exit__(None, None, None)
+    assert pa.default_memory_pool().backend_name == before

@@ -150,15 +150,6 @@ def test_an_index_is_of_its_rows_alone_whatever_their_order() -> None:
     assert one == other
 
 
-def test_an_index_that_is_given_is_not_built_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    table = memories(TEXTS)
-    index = Database({"memories": table}).text_index()
-    monkeypatch.setattr("memkit.tables.database.index_text", None)
-    database = Database({"memories": table}, lambda: index)
-    assert database.text_index() is index
-    assert hit_ids(database.cursor(), "пул") == ["m01", "m00"]
-
-
 def test_one_of_two_documents_scores_as_the_formula_says(connect: Connect) -> None:
     con = connect(["кот", "пёс лает"])
     ((name, score),) = con.execute("from fts('кот')").fetchall()
