@@ -27,6 +27,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from memkit.base.atomic import check_own, own_folder, users_cache
+from memkit.base.hashes import digest
 from memkit.base.parallel import bar, heard, results
 from memkit.base.params import check_choice, check_value, current_names
 from memkit.errors import MemkitError, ParameterError
@@ -292,9 +293,8 @@ MANY_QUERIES = 16
 """So many queries are worth the reading of the folder: the model alone takes a second to load."""
 _BATCH = 2048  # texts encoded between two writes at most: what an interrupted run can lose
 _LONG = 60.0  # seconds of encoding from which a message says how long it takes
-MODELS = "models"
-"""The folder where an encoder may keep a converted model."""
-_MODEL_FILES = f"{MODELS}/*/*.*"
+_MODELS = "models"
+_MODEL_FILES = f"{_MODELS}/*/*.*"
 _FORMER = f"*/{'[0-9a-f]' * 32}.parquet"
 """Files of earlier versions, before the SQLite file."""
 
@@ -605,6 +605,12 @@ class _UsersCache(VectorCache):
 def shared_cache() -> _UsersCache:
     """The process's own cache, which all estimators share."""
     return _UsersCache()
+
+
+def kept_model(name: str, *state: object) -> Path | None:
+    """The folder where an encoder keeps a converted model for processes to come, by the state of its files."""
+    vectors = shared_cache().folder
+    return None if vectors is None else vectors / _MODELS / f"{name}-{digest(repr(state), 8)}"
 
 
 @current_names

@@ -33,6 +33,7 @@ from memkit.panels.panel import Action, Name, Panel, Section, Session, State, ca
 from memkit.plot.marks import COLOURS, Axis, Bars, Mark, Picture, Text
 from memkit.plot.memories import DAY_SECONDS
 from memkit.schemas import Floats, Ints
+from memkit.search.fitted.chunks import is_filled
 from memkit.tables.table import user_table
 from memkit.text.secrets import mask
 
@@ -134,7 +135,7 @@ class TablePanel(Panel):
         self._source = "memories" if self._is_corpus else "data"
         self.data = _readable(data)
         self._names = self.data.column_names
-        filled = [number for number, column in enumerate(self.data) if _has_values(column)]
+        filled = [number for number, column in enumerate(self.data) if is_filled(column)]
         self._filled = filled or list(range(len(self._names)))
         self._position = _free_name(self._names)
         self._orders: OrderedDict[str, Ints] = OrderedDict()
@@ -375,15 +376,6 @@ def _readable(data: Any) -> pa.Table:
     # A pivot makes names of values.
     names = [name if mask(name) == name else f"{mask(name)} {number}" for number, name in enumerate(table.column_names)]
     return table.rename_columns(names)
-
-
-def _has_values(column: pa.ChunkedArray) -> bool:
-    """Whether a value of the column is neither missing nor empty."""
-    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-        return pc.any(pc.not_equal(column, "")).as_py() is True
-    if pa.types.is_list(column.type):
-        return pc.any(pc.greater(pc.list_value_length(column), 0)).as_py() is True
-    return bool(column.null_count < len(column))
 
 
 def _free_name(names: list[str]) -> str:

@@ -146,10 +146,9 @@ class HermesStore(Operations):
             if (text := reader.text_or_none(path)) is not None:
                 entries, limit = hermes.entries(text), self.limits[name]
                 used = hermes.chars(entries)
-                rows.append((path, len(entries), used, limit, used / limit))
-        columns = zip(*rows, strict=True) if rows else [()] * len(_USAGE)
-        arrays = [pa.array(column, kind) for column, kind in zip(columns, _USAGE.types, strict=True)]
-        return describe(pa.Table.from_arrays(arrays, schema=_USAGE), memkit="usage")
+                counts = {"entries": len(entries), "chars": used, "limit": limit, "share": used / limit}
+                rows.append({"path": path, **counts})
+        return describe(pa.Table.from_pylist(rows, schema=_USAGE), memkit="usage")
 
     @staticmethod
     def draft_removal(draft: Draft, memory: Row, reason: str) -> None:

@@ -32,7 +32,6 @@ from numpy.typing import NDArray
 
 from memkit.base import atomic
 from memkit.base.atomic import own_folder
-from memkit.base.hashes import digest
 from memkit.base.params import check_value
 from memkit.errors import MemkitError
 from memkit.index.encoders.base import Calibration, TextEncoder, Vectors, file_digest, package_folder
@@ -287,14 +286,11 @@ def _network() -> Network:
 
 
 def _folder(path: Path) -> Path | None:
-    """Where the arrays are kept for processes to come, beside their vectors, by the state of the file of weights."""
-    from memkit.index.cache import MODELS, shared_cache
+    """Where the arrays are kept, by the state of the file of weights."""
+    from memkit.index.cache import kept_model
 
-    vectors = shared_cache().folder
-    if vectors is None:
-        return None
     state = path.stat()
-    return vectors / MODELS / f"e5-{digest(repr((_LAYOUT, _WEIGHTS, state.st_size, state.st_mtime_ns)), 8)}"
+    return kept_model("e5", _LAYOUT, _WEIGHTS, state.st_size, state.st_mtime_ns)
 
 
 def _load_arrays(folder: Path) -> Arrays | None:

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from memkit.base.atomic import own_folder
-from memkit.base.hashes import digest
 from memkit.errors import MemkitError
 from memkit.index.encoders.base import Calibration, TextEncoder, clean, file_digest, one_thread, package_folder
 from memkit.index.store import unread
@@ -68,15 +67,11 @@ def _resources() -> Path:
 
 
 def _folder() -> Path | None:
-    """The folder in the vector cache where the model is stored for later runs, by the state of the package's files."""
-    from memkit.index.cache import MODELS, shared_cache
+    """Where the model is kept, by the state of the package's files."""
+    from memkit.index.cache import kept_model
 
-    vectors = shared_cache().folder
-    if vectors is None:
-        return None
     states = [(path.stat().st_size, path.stat().st_mtime_ns) for path in map(_resources().joinpath, _FILES)]
-    state = repr((_LAYOUT, metadata.version(_PACKAGE), states)).encode()
-    return vectors / MODELS / f"use-{digest(state, 8)}"
+    return kept_model("use", _LAYOUT, metadata.version(_PACKAGE), states)
 
 
 def _store_model(model: Any, folder: Path) -> None:

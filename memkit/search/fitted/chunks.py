@@ -231,7 +231,7 @@ def _beside_chunks(memories: pa.Table, of_memory: Ints) -> pa.Table:
 
 def is_filled(column: pa.ChunkedArray) -> bool:
     """Whether any value is neither null nor an empty text or list."""
-    if pa.types.is_string(column.type):
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
         return bool(pc.any(pc.not_equal(column, "")).as_py())
     if pa.types.is_list(column.type):
         return bool(pc.any(pc.greater(pc.list_value_length(column), 0)).as_py())
