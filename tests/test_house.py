@@ -22,7 +22,7 @@ CEILINGS = {
     ),
     "public names": (64, "what is at the top; the rest is in rooms, as mk.errors and mk.labels"),
     "lines of tests": (
-        62_258,
+        62_060,
         "7 for columns' hashes, the system's memory and an index of texts that waits",
     ),
     "modules at the top": (0, "the top level has a file of the project, a README and four folders"),

@@ -13,8 +13,7 @@ import time
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
-from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 from playwright.sync_api import Page as Tab
 from playwright.sync_api import sync_playwright
@@ -105,17 +104,6 @@ class Stage:
         self.tab.goto(f"http://127.0.0.1:{self._server.server_port}/{self.shown}/", wait_until="commit")
         self.settle()
         return self.tab
-
-    def photograph(self, page: Path, picture: Path, width: int, dark: bool) -> list[str]:
-        """Take a picture of all of a page that is a file; the addresses that it asked for."""
-        addresses: list[str] = []
-        scheme: Literal["dark", "light"] = "dark" if dark else "light"
-        tab = self._chromium.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
-        tab.on("request", lambda request: addresses.append(request.url))
-        tab.goto(page.as_uri())
-        tab.screenshot(path=picture, full_page=True)
-        tab.close()
-        return addresses
 
     def settle(self) -> None:
         """Wait until the page shows what Python has now."""
