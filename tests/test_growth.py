@@ -27,7 +27,6 @@ from typer.testing import CliRunner
 
 import memkit
 import memkit as mk
-from memkit.base import _Late
 from memkit.base.duck import connect
 from memkit.base.fences import fences
 from memkit.base.params import estimator
@@ -681,7 +680,7 @@ def patterns() -> dict[str, list[Callable[[str], object]]]:
     for place in pkgutil.walk_packages(memkit.__path__, "memkit."):
         module = importlib.import_module(place.name)
         for name, held in vars(module).items():
-            if isinstance(held, re.Pattern | _Late) and isinstance(held.pattern, str):
+            if isinstance(held, re.Pattern) and isinstance(held.pattern, str):
                 called = set(re.findall(rf"\b{name}\.(?!pattern\b)(\w+)", inspect.getsource(module)))
                 if called:
                     by_name[f"{place.name}.{name}"] = [CALLS[method](held) for method in sorted(called)]

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 
 def names_in_stub(file: str) -> dict[str, tuple[str, str]]:
@@ -19,26 +19,6 @@ def names_in_stub(file: str) -> dict[str, tuple[str, str]]:
     for public, name in re.findall(r"^(\w+) = (\w+)", text, re.MULTILINE):
         public_names[public] = public_names.pop(name)
     return dict(sorted(public_names.items()))
-
-
-class _Late:
-    """A pattern that is compiled when something is first asked of it, and what was asked is kept."""
-
-    def __init__(self, source: str, flags: int) -> None:
-        self._pattern = source, flags
-
-    def __getattr__(self, name: str) -> Any:
-        value = vars(self)[name] = getattr(re.compile(*self._pattern), name)
-        return value
-
-
-def late(source: str, flags: int = 0) -> re.Pattern[str]:
-    """As `re.compile`, at first use: the patterns of all modules that a command imports take a tenth of its time.
-
-    >>> late("ча.").findall("Пьёт чай.")
-    ['чай']
-    """
-    return cast("re.Pattern[str]", _Late(source, flags))
 
 
 def imported(package: str, module: str, name: str) -> Any:

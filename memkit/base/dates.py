@@ -10,8 +10,6 @@ from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
 from functools import cache, lru_cache
 from typing import NamedTuple
 
-from memkit.base import late
-
 
 class Named(NamedTuple):
     """A month or a day of the week.
@@ -248,7 +246,7 @@ _EPOCH = re.compile(r"([1-3]\d{9})(\d{3}|\d{6}|\d{9})?(?:\.(\d{1,9}))?", re.ASCI
 _CALENDAR = range(1970, 2101)
 _COMPACT = re.compile(r"(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)(?:(\d\d)(\d{3})?)?", re.ASCII)
 """A time as 12, 14 or 17 digits."""
-_CLOCK_AND_ZONE = late(
+_CLOCK_AND_ZONE = re.compile(
     r"(?<![\d:.,+-])(?P<hour>\d{1,2})(?::(?P<minute>\d\d)(?::(?P<second>\d\d)(?:[.,](?P<part>\d{1,9}))?)?)?(?![\d:])"
     r"(?:\s?(?P<half>[ap])\.?m\b\.?)?"
     r"(?P<year>\s\d{4}(?=\s[+-]\d{4}))?"  # as git has it: 10:05:00 2026 +0300
@@ -438,17 +436,17 @@ _HINTS = re.compile(
     r"past|quart|четв|noon|midday|пол[дн]|night|утра|morn|дня|вече|even|ночи|час|clock|\d ?ч|(?:at|в) \d"
 )
 """What any text has in small letters that the next one finds: found six times as fast."""
-_HAS_CLOCK_WORD = late(
+_HAS_CLOCK_WORD = re.compile(
     rf"(?:{'|'.join((*_FROM_HOUR, *_NOONS))}|{_DAY_PARTS}|час(?:а|ов)?|o.clock)(?!\w)|\d ?ч\b|\b(?:at|в) \d", re.I
 )
-_CLOCK_WORDS = late(
+_CLOCK_WORDS = re.compile(
     rf"(?<![\w:.,/-])(?P<at>(?:at|в) )?(?:(?P<part>{'|'.join(_FROM_HOUR)}) )?"
     rf"(?:(?P<hour>\d{{1,2}})(?:[:.](?P<minute>\d\d))?|(?P<word>{'|'.join((*_HOURS, *_NOONS))}))"
     rf"(?P<unit> ?(?:час(?:а|ов)?|ч\.?|o.clock)(?!\w))?(?: (?:{_DAY_PARTS}))?(?!\w|[:.]\d)"
     r"(?P<ends>(?=,(?! ?\d)|:|\Z)|(?P<dash>(?= [—–-] )))?",
     re.IGNORECASE,
 )
-_AT_BEGIN = late(r"(?:\A|[\d).]|\bг(?:ода)?)[ ,]{0,3}\Z")
+_AT_BEGIN = re.compile(r"(?:\A|[\d).]|\bг(?:ода)?)[ ,]{0,3}\Z")
 """What stands before an hour that opens a text or follows a day."""
 
 
@@ -497,16 +495,16 @@ _TIME_AFTER = (
     r"(?![^\W_]|\+|\.\d|[-_.]\d{4}|[-_]\d\d[-_]\d\d)"
 )
 """The time in a name, after its day; the year of a day is none."""
-_TIMED = late(_TIME_AFTER)
+_TIMED = re.compile(_TIME_AFTER)
 MONEY = r"(?:\s*[$€£₽%]|\s+(?:руб|долл|евро|dollars?|euros?|usd|eur))"
 """What follows a number that is an amount."""
-_AMOUNT = late(rf"{MONEY}|\s*(?:rub|р|км|кг|km|kg|час(?:а|ов)|hours?)\b", re.IGNORECASE)
+_AMOUNT = re.compile(rf"{MONEY}|\s*(?:rub|р|км|кг|km|kg|час(?:а|ов)|hours?)\b", re.IGNORECASE)
 _SPAN = re.compile(r"(?<!:\d\d)(?<!T\d\d):\d\d-\d\d:\d\d\Z")
 """A time and the end of it, which would be an offset in a field."""
 _NUMBERS = re.compile(r"[\d_-]+")
 _SOME_DAY, _NO_HOUR = "2000-01-01", 30
 """From this number on, what stands where an hour would is none, and not a wrong one."""
-_DATED = late(rf"(?:\d{{4}}-\d{{2}}-\d{{2}}|\d{{4}}_\d{{2}}_\d{{2}}|(?:19|20)\d{{6}})(?={_TIME_AFTER}|[-_ .]|\Z)")
+_DATED = re.compile(rf"(?:\d{{4}}-\d{{2}}-\d{{2}}|\d{{4}}_\d{{2}}_\d{{2}}|(?:19|20)\d{{6}})(?={_TIME_AFTER}|[-_ .]|\Z)")
 """A name that opens with a day, in which `day_in` would not see the time; longer numbers are ids."""
 _NAMED_LOG = re.compile(
     r"(?:(?:logs?|journal|diary|daily|day|дневник|журнал|лог|день|ежедневник)[-_ .]{1,3}){1,2}", re.I
@@ -514,7 +512,7 @@ _NAMED_LOG = re.compile(
 """The words that open the name of a log."""
 _TIME_AS_DIGITS = re.compile(r"(?<![^\W_])(?:[0-9]{12}|[0-9]{14}|[0-9]{17})(?![^\W_])")
 """The name of a card in a box of notes."""
-_COMPACT_END = late(rf"[-_ ](?P<day>(?:19|20)\d{{6}})(?:{_TIME_AFTER})?\Z")
+_COMPACT_END = re.compile(rf"[-_ ](?P<day>(?:19|20)\d{{6}})(?:{_TIME_AFTER})?\Z")
 _WEEK = re.compile(r"(?<!\d)((?:19|20)\d\d)-?W([0-5]\d)(?!\d)", re.IGNORECASE)
 
 

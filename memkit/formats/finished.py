@@ -15,7 +15,6 @@ from itertools import chain
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.base import late
 from memkit.base.fences import BOX, CLOSED, fences
 from memkit.formats.rows import Row, to_table
 from memkit.formats.spelling import STATUS as NAMES
@@ -73,9 +72,9 @@ _BARE_AFTER = r"|[ _.—-]{{1,3}}(?:{})(?:[ _-]{{0,3}}[\d-]{{1,20}})?"
 _ANY_BEFORE, _ANY_AFTER = _before(_ANY) + rf"|(?:{_ANY})[ _.-]{{1,3}}", _after(_ANY) + _BARE_AFTER.format(_ANY)
 MARKED = _MARKED.format(_ANY_BEFORE, _ANY_AFTER, _NUMBER)
 """The path of a file whose name may say that it is a copy, as an RE2 pattern; ё is written е."""
-_SURELY_MARKED = late(_MARKED.format(_before(_USUAL), _after(_USUAL) + _BARE_AFTER.format(_USUAL), _NUMBER))
-_MARK = late(rf"(?i)^(?:{_before(_USUAL)})(?=\w)|(?:{_after(_USUAL)}){{1,3}}$")
-_ANY_MARK = late(rf"(?i)^(?:{_ANY_BEFORE})(?=\w)|(?:{_ANY_AFTER}){{1,3}}$")
+_SURELY_MARKED = re.compile(_MARKED.format(_before(_USUAL), _after(_USUAL) + _BARE_AFTER.format(_USUAL), _NUMBER))
+_MARK = re.compile(rf"(?i)^(?:{_before(_USUAL)})(?=\w)|(?:{_after(_USUAL)}){{1,3}}$")
+_ANY_MARK = re.compile(rf"(?i)^(?:{_ANY_BEFORE})(?=\w)|(?:{_ANY_AFTER}){{1,3}}$")
 
 
 def original_name(stem: str, stems: Callable[[], Collection[str]]) -> str:
@@ -126,7 +125,7 @@ _EXEMPT = ("facts", "index_tree", "records")
 _IN_EXTRA = ("notes",)
 """Formats whose front matter stands in ``extra`` where no column is declared for it, as their batches need it to."""
 _SAYS_STATUS = rf'(?i)"(?:{"|".join((*NAMES, *FLAGS))})"'
-_OLD_FOLDER = late(PLACE)
+_OLD_FOLDER = re.compile(PLACE)
 _ANY_WORD = re.compile(r"\w+")
 _SHARE = 0.5
 """Such a share of its words a copy has from its original: a page on backups of X is none of the page on X."""

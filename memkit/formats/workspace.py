@@ -18,7 +18,6 @@ from typing import Any, NamedTuple, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.base import late
 from memkit.base.dates import (
     SEVERAL_ZONES,
     dated,
@@ -102,12 +101,12 @@ _LOGS = ("daily_log", "log")
 _DAYS = ("daily_log", DREAM)
 """The kinds of files that are named for a day."""
 _MIN_LOGS = 3
-_ENTRY = late(
+_ENTRY = re.compile(
     rf"(?:[-*+][ \t]+)?(?:\*\*)?\[?({CLOCK})(?:Z|\+\d\d:?\d\d)?\]?(?:\*\*)?(?=[ \t:,.—–-])[ \t:,.—–-]*+\S",
     re.IGNORECASE,
 )
 """A line of a log that opens with its time."""
-_IN_ZONE = late(
+_IN_ZONE = re.compile(
     rf"{CLOCK}(?:[ \t]?(?P<zone>Z|(?:UTC|GMT)(?:[+-]\d{{1,2}})?|\+\d\d:?\d\d|[A-ZА-ЯЁ]{{3,4}})(?![\w:+-]))?"
 )
 """A time of day and the zone after it; what follows a minus is the end of a span."""
@@ -119,8 +118,8 @@ _MOMENT = (
     r"|[^\W\d_]{3,9}[ ]\d{1,2},?[ ]\d{4})(?:T|,?[ ])\d{1,2}:\d{2}(?![\d-])"
     r"[^\[\]\n]{0,24})\]"
 )
-_HAS_MOMENT = late(_MOMENT)
-_BRACKETED = late(rf"[ ]{{0,3}}(?:[-*+][ \t]{{1,4}})?(?:\*\*)?{_MOMENT}(?![(\[:])(?:\*\*)?[ \t:,.—–-]*+\S")
+_HAS_MOMENT = re.compile(_MOMENT)
+_BRACKETED = re.compile(rf"[ ]{{0,3}}(?:[-*+][ \t]{{1,4}})?(?:\*\*)?{_MOMENT}(?![(\[:])(?:\*\*)?[ \t:,.—–-]*+\S")
 """A line that opens with a day and a time in brackets, as an entry of a log does; a link is none."""
 _CLOCKED = re.compile(rf"[ ]{{0,3}}(?:[-*+][ \t]{{1,4}})?(?:\*\*)?\[({CLOCK})\](?![(\[:])", re.IGNORECASE)
 """A line that opens with a time in brackets."""

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from memkit.base import late
 from memkit.formats.disk.source import Source
 from memkit.formats.fields import TIME
 from memkit.formats.rows import Rows, extra_of
@@ -59,7 +58,7 @@ LONGEST_WORD = 25
 """The most signs of prose, on average, from one blank to the next: base64 that is cut into lines has 64 and more."""
 LEAST_SHARE, LONG = 0.05, 100
 """The least share of prose among the signs of a record's strings, of each at most so many: a picture is one string."""
-_WORD = late(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]|[^\W\d_]{2,}+")
+_WORD = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]|[^\W\d_]{2,}+")
 """A word; in a script that writes no blanks between words, a sign."""
 _MARKUP = re.compile(r"\s*+(?:<[!?/a-zA-Z]|\{\\|@import\b|data:\w++/)")
 """How HTML, XML, SVG, RTF, a style sheet and an embedded file begin."""

@@ -7,12 +7,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import time
 
-from memkit.base import late
 from memkit.base.dates import clock_in
 from memkit.base.fences import fences, is_heading, is_mark
 
 CLOCK = r"(?:\d{4}-\d{2}-\d{2}[T ])?\d{1,2}:\d{2}(?::\d{2})?(?:[ \u00a0\u202f]?[ap]\.?m\.?)?"
-_TIME_OF_DAY = late(
+_TIME_OF_DAY = re.compile(
     r"(?<![\d:.])(?P<hour>[01]?\d|2[0-3]):(?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d))?"
     r"(?:[ \u00a0\u202f]?(?P<half>[ap])\.?m\b)?(?!:?\d)",
     re.IGNORECASE,
@@ -23,7 +22,7 @@ _ROLES = (
 )
 _MARK = r"\#{1,6}[ \t]{1,4}(?:[^\w\s\[(#][^\w\s\[(#]?[ \t])?"
 """Matches the mark of a heading, and a sign that some put before the speaker."""
-_TURN = late(
+_TURN = re.compile(
     rf"""^(?:
         \*\*\[(?P<in_bold>{CLOCK})\](?P<bold_role>[^*\n:]++)(?::\*\*|\*\*:?)
         |\[(?P<in_brackets>{CLOCK})\][ \t]*+(?P<role>[^\s:\[\]*][^:\n\[\]*]{{0,39}}):
