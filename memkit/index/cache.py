@@ -424,7 +424,8 @@ class VectorCache:
         missing = {key: text for key, text in zip(keys, listed, strict=True) if (fingerprint, key) not in self._memory}
         # What is found is held here: filling the memory may push other vectors of this very call out of it.
         known = {} if shelf is None else shelf.get(fingerprint, list(missing))
-        todo = self._absent(fingerprint, (key for key in missing if key not in known))
+        todo = [key for key in missing if key not in known]
+        todo = self._absent(fingerprint, todo) if role == "document" else todo
         if todo and role == "document" and (announce := getattr(encoder, "announce", None)):
             announce(len(todo))
         batches = _batches(todo, encoder)

@@ -132,9 +132,9 @@ class _Lexical(Estimator, Abilities):
         save_postings(_fitted(self), folder, self._name, self.get_params(deep=False))
 
     @classmethod
-    def load(cls, folder: Path) -> Self:
-        """Read what `save` wrote; raises DamagedIndexError for anything else."""
-        postings, settings = load_postings(folder, cls._name)
+    def load(cls, folder: Path, *, trust: bool = False) -> Self:
+        """Read what `save` wrote; raises DamagedIndexError for anything else. `trust`: the folder is your own."""
+        postings, settings = load_postings(folder, cls._name, trust)
         with store.checking(folder):
             arm = cls(**settings)
             arm.check_params()

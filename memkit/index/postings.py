@@ -414,7 +414,7 @@ def save_postings(postings: Postings, folder: Path, name: str, settings: dict[st
         save_array(folder / f"{name}_{part}.npy", values[:, np.newaxis])
 
 
-def load_postings(folder: Path, name: str) -> tuple[Postings, dict[str, Any]]:
+def load_postings(folder: Path, name: str, trust: bool) -> tuple[Postings, dict[str, Any]]:
     """What `save_postings` wrote.
 
     Raises
@@ -424,7 +424,7 @@ def load_postings(folder: Path, name: str) -> tuple[Postings, dict[str, Any]]:
     """
     try:
         with open_member(folder, f"{name}_terms.parquet") as file:
-            terms = read_parquet(file, folder / f"{name}_terms.parquet", _TERMS)
+            terms = read_parquet(file, folder / f"{name}_terms.parquet", _TERMS, trust)
         settings = json_object(terms.schema.metadata[b"memkit"])
         expected, n_rows = (_count(settings.pop(key)) for key in ("n_postings", "n_rows"))
     except (KeyError, TypeError, ValueError) as error:

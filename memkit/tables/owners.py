@@ -32,6 +32,7 @@ from memkit.text.languages import FUNCTION_WORDS, folded
 COLUMNS = ("user_id", "format", "layout", "kind", "scope", "title", "heading_path", "path", "line_start", "description")
 """The columns of ``memories`` that tell an owner."""
 NOBODY = -1
+_CODES = ("user", "store", "subject", "log", "file")
 _MANY, _SHARE = 5, 0.1
 """A heading that so many pages have, and such a share of all, belongs to a template and is no subject."""
 _STEM = 5
@@ -105,6 +106,24 @@ class Owners:
         users = _coded([user or "" for user in rows["user_id"]])
         labels = np.stack([_coded(told.subjects), logs, np.array(told.files, np.int64)])
         return cls(users, stores, labels, told.titles, memories["text"], np.arange(n), logs != NOBODY)
+
+    def to_table(self) -> pa.Table:
+        """The owners of memories as columns, without their texts, for `of_table`.
+
+        >>> table = pa.table({"title": ["Анна", "Павел", "Анна"], "text": ["пьёт чай"] * 3})
+        >>> owners = Owners.of_table(Owners.of(table).to_table(), table)
+        >>> owners.titles, owners.parts(np.zeros(3, int)).tolist()
+        (['анна', 'павел', 'анна'], [0, 1, 0])
+        """
+        codes = zip(_CODES, (self.users, self.stores, *self.labels), strict=True)
+        return pa.table({**dict(codes), "title": pa.array(self.titles, pa.string())})
+
+    @classmethod
+    def of_table(cls, table: pa.Table, memories: pa.Table) -> Self:
+        """What `of` says of `memories`, from what `to_table` made of it."""
+        users, stores, *labels = (table[name].to_numpy() for name in _CODES)
+        titles, in_log = table["title"].to_pylist(), labels[1] != NOBODY
+        return cls(users, stores, np.stack(labels), titles, memories["text"], np.arange(len(titles)), in_log)
 
     def since(self, before: pa.Table, memories: pa.Table) -> Self:
         """The owners of `memories`, where these are those of `before`: few edits change what tells them."""

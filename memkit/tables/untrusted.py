@@ -169,7 +169,11 @@ def read_parquet(
         table.validate(full=not trust)  # lengths, offsets, UTF-8
     if len(set(table.column_names)) != table.num_columns:
         raise refused(where, "columns with different names", f"{table.column_names!r:.200}")
-    return table if schema is None else declared(table, schema, where)
+    if schema is None:
+        return table
+    if trust and table.schema == schema:  # but for what Parquet says of fields
+        return pa.table(table.columns, schema=schema).replace_schema_metadata(table.schema.metadata)
+    return declared(table, schema, where)
 
 
 def declared(table: pa.Table, schema: pa.Schema, where: Path) -> pa.Table:

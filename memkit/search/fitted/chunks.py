@@ -328,7 +328,7 @@ class Rows:
     stale_at : ndarray of datetime64[us], shape (n_memories,), or None
         From when on it should be checked again; NaT if it says no such time; None if no memory does.
     owners : Owners or None
-        Of the memories, which equal texts are told apart by; None if there are no equal texts.
+        Of the memories, which equal texts are told apart by; None where there are no equal texts, and nobody asked yet.
     """
 
     memory: Ints
@@ -399,26 +399,33 @@ class Rows:
         return np.fmax.reduce(np.append(self.created, self.dated), initial=np.datetime64("NaT", "us"))
 
 
-def make_rows(memories: pa.Table, chunks: pa.Table, former: tuple[MemoryIndex, Ints, Ints] | None = None) -> Rows:
+def make_rows(
+    memories: pa.Table,
+    chunks: pa.Table,
+    former: tuple[MemoryIndex, Ints, Ints] | None = None,
+    owners: Owners | None = None,
+) -> Rows:
     """The columns of `memories` and of their `chunks`, as `make_chunks` returns them.
 
     Parameters
     ----------
     former : tuple (MemoryIndex, ndarray of int64, ndarray of int64, each of shape (n_chunks,)), optional
         The former index, the row in it of each chunk (beyond the last one for a new chunk), and its memory.
+    owners : Owners, optional
+        Of the memories, where they are known.
     """
     memory = former[2] if former else places(chunks["memory_id"], memories["memory_id"])
     texts, littered = chunks["own"], chunks["littered"].to_numpy()
     text, filled = text_codes_since(texts, former[0].rows, former[1]) if former else text_codes(texts)
     kind, kinds = codes(memories["kind"].combine_chunks())
-    owners, stale_at = None, memories["stale_at"]
-    if text.max(initial=-1) < len(text) - 1:  # some are equal
+    some_are_equal, stale_at = text.max(initial=-1) < len(text) - 1, memories["stale_at"]
+    if some_are_equal and owners is None:
         known = former and former[0].rows.owners
         owners = known.since(former[0].memories, memories) if former and known else Owners.of(memories)
     return Rows(
         memory=memory,
         text=text,
-        twin=text if owners is None else _twins(owners, memory, text),
+        twin=_twins(owners, memory, text) if owners is not None and some_are_equal else text,
         owners=owners,
         filled=None if filled.all() else filled,
         littered=littered if littered.any() else None,

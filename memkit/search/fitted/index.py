@@ -61,8 +61,10 @@ if TYPE_CHECKING:
 
 _BACKGROUND = 256  # chunks; `MemoryIndex.background` says which
 _WORDS = re.compile(r"\w+")
-ROWS, _CHUNKS, _KEYS = "rows", "chunks.parquet", "keys"
-"""The folder and the file in which a kept corpus has the chunks of its index, and the column of their hashes."""
+ROWS, _CHUNKS, _OWNERS, _KEYS = "rows", "chunks.parquet", "owners.parquet", "keys"
+"""The folder and the files in which a kept corpus has the chunks of its index and the owners of its memories, and the
+column of the hashes of chunks. An owner is what this memkit's formats declare, so other lakes have none.
+"""
 
 
 @dataclass(frozen=True)
@@ -261,6 +263,8 @@ class MemoryIndex:
         about = {"settings": _of_chunks(self.settings), "digests": json.dumps(self.digests)}
         # Not compressed: that takes more than half of the time to write it and to read it.
         write_parquet(folder / _CHUNKS, table.replace_schema_metadata(about), compression="none")
+        if self.corpus.kept:
+            write_parquet(folder / _OWNERS, self.owners.to_table(), compression="none")
 
     def is_fitted_on(self, corpus: Corpus) -> bool:
         """Whether these are the memories of `corpus`."""
@@ -496,10 +500,14 @@ class MemoryIndex:
         return columns.select([name for name in columns.column_names if name == "text" or is_filled(columns[name])])
 
     @cached_property
+    def owners(self) -> Owners:
+        """Whose fact each memory is."""
+        return self.rows.owners or Owners.of(self.memories)
+
+    @cached_property
     def repeats(self) -> Repeats:
         """Which chunks are near-duplicates of others."""
-        owners = self.rows.owners or Owners.of(self.memories)
-        return Repeats(self.own_texts, owners.take(self.rows.memory))
+        return Repeats(self.own_texts, self.owners.take(self.rows.memory))
 
     def similarity(self, row: Ints, by_vectors: bool) -> Likeness:
         """Pairwise similarity of the chunks `row`: cosines, or shared terms."""
@@ -543,9 +551,11 @@ def build(corpus: Corpus, settings: Index, before: MemoryIndex | None = None) ->
         known = _saved_rows(corpus, settings)
         table = make_chunks(memories, settings) if known is None else known.drop_columns(_KEYS)
         table = few_chunks(table.replace_schema_metadata(None))
+        saved = beside(corpus.snapshot, f"{ROWS}/{_OWNERS}") if corpus.kept and corpus.snapshot else None
+        owners = saved and Owners.of_table(saved, memories)
     else:
-        known, (memories, table, former) = None, refit_tables(before, corpus_memories, order)
-    rows = make_rows(memories, table, former)
+        known, owners, (memories, table, former) = None, None, refit_tables(before, corpus_memories, order)
+    rows = make_rows(memories, table, former, owners)
     index = MemoryIndex(
         corpus, corpus_memories, settings, order, memories, *_columns_of(table), rows, absent=_absent(settings)
     )

@@ -68,7 +68,7 @@ class Arm(Protocol):
         """Write the arm to `folder`."""
 
     @classmethod
-    def load(cls, folder: Path) -> Self:
+    def load(cls, folder: Path, *, trust: bool = False) -> Self:
         """Read what `save` wrote."""
 
 
@@ -107,7 +107,7 @@ class Recall(Step):
         StaleIndexError
             If it is damaged, of other rows or of another encoder.
         """
-        arm: Any = type(self.make(index.settings)).load(folder)
+        arm: Any = type(self.make(index.settings)).load(folder, trust=trust)
         if arm.postings_.n_rows != index.chunks.num_rows:
             raise StaleIndexError(
                 f"{folder.name}: expected {index.chunks.num_rows} chunks. Got {arm.postings_.n_rows}. Fit again."
@@ -212,8 +212,9 @@ class Meaning(Recall):
     def load(self, index: MemoryIndex, folder: Path, trust: bool) -> Arm:
         from memkit.index.dense import Dense
 
-        rows = {"chunks": index.chunks, "texts": index.texts}
-        return cast(Arm, Dense.load(folder, encoder=index.settings.encoder, **rows, trust=trust))
+        chunks = None if trust else index.chunks  # the index has compared its rows with those of one's own folder
+        arm = Dense.load(folder, encoder=index.settings.encoder, chunks=chunks, texts=index.texts, trust=trust)
+        return cast(Arm, arm)
 
     def options(self, settings: QuerySettings) -> dict[str, Any]:
         return {}
