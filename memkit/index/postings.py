@@ -44,7 +44,7 @@ Weights: TypeAlias = Callable[[int, np.ndarray, np.ndarray], np.ndarray]
 """``weights(term, rows, counts)`` returns the weights of a term's postings, given their rows and counts."""
 
 _BLOCKS_MIN = 1024
-_PART = 1 << 18
+_PART = 1 << 16
 """Postings that are processed together, so that intermediate arrays stay in the processor's cache."""
 _SAMPLE_MAX = 4096
 # Fewer are added up before SciPy is imported; SciPy's loop counts them in 32 bits.

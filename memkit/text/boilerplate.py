@@ -7,10 +7,9 @@ for neither terms, letters nor vectors.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, reduce
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -116,8 +115,15 @@ BOILERPLATE: tuple[Boilerplate, ...] = (
 )
 PATTERNS = tuple(one.pattern for one in BOILERPLATE)
 _KEPT = "(?P<kept>"
-WRAPPERS = "|".join(f"(?:{pattern})" for pattern in PATTERNS if _KEPT not in pattern)
-"""What chat programs write around messages, as one pattern."""
+
+
+def wrapping(patterns: Iterable[str]) -> str:
+    """Those of the patterns that leave nothing of what they match, as one; empty if there are none."""
+    return "|".join(f"(?:{pattern})" for pattern in patterns if _KEPT not in pattern)
+
+
+WRAPPERS = wrapping(PATTERNS)
+"""What chat programs write around messages."""
 
 
 def evidence(texts: pa.Array | pa.ChunkedArray, patterns: Sequence[str]) -> pa.Array | pa.ChunkedArray:
@@ -157,7 +163,7 @@ def _patterns_to_match(patterns: tuple[str, ...]) -> tuple[str, ...]:
         _without(pa.array([""]), pattern)
     joined = [pattern for pattern in patterns if pattern in PATTERNS and _KEPT not in pattern]
     others = [pattern for pattern in patterns if pattern not in joined]
-    return (*filter(None, ["|".join(f"(?:{pattern})" for pattern in joined)]), *others)
+    return (*filter(None, [wrapping(joined)]), *others)
 
 
 def _without(texts: pa.Array, pattern: str) -> pa.Array:
@@ -178,10 +184,5 @@ def spans(text: str, patterns: Sequence[str]) -> list[tuple[int, int]]:
     >>> spans("user: чай <!-- seen --> [[tea|мёд]]", PATTERNS)
     [(0, 6), (10, 23)]
     """
-    pattern = _any_of(tuple(pattern for pattern in patterns if _KEPT not in pattern)) if re2 else None
-    return [match.span() for match in pattern.finditer(text)] if pattern else []
-
-
-@lru_cache(maxsize=16)
-def _any_of(patterns: tuple[str, ...]) -> Any:
-    return re2.compile("|".join(f"(?:{pattern})" for pattern in patterns)) if patterns else None
+    pattern = wrapping(patterns) if re2 else ""
+    return [match.span() for match in re2.finditer(pattern, text)] if pattern else []

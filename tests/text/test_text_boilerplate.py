@@ -50,7 +50,7 @@ def test_boilerplate_is_shown_but_found_by_no_arm() -> None:
 def test_boilerplate_is_looked_for_in_a_snippet_where_a_fit_saw_some_after_a_refit_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    texts = {"a": f"<!-- seen -->\n{'Пул соединений вырос. ' * 20}", "b": f"{'Пул соединений мал. ' * 20}"}
+    texts = {"a": f"<!-- seen -->\n{'Пул соединений вырос. ' * 20}", "b": f"{'[[s|Пул]] соединений мал. ' * 20}"}
     search = mk.Retriever(encoder=None, gram_weight=0.0).fit(
         mk.from_table({"memory_id": [*texts], "text": [*texts.values()]})
     )

@@ -29,7 +29,7 @@ from memkit.search.state import COUNTED
 from memkit.tables.age import decaying, expired, later
 from memkit.tables.owners import Owners
 from memkit.text.analyse import ANALYSERS, SEARCHABLE, columns_read, may_have_text, searchable_sql
-from memkit.text.boilerplate import PATTERNS, evidence
+from memkit.text.boilerplate import PATTERNS, evidence, wrapping
 from memkit.text.chunk import PROSE_DOC, Chunker, has_alnum, lines_above, says
 
 if TYPE_CHECKING:
@@ -124,8 +124,8 @@ _LONG = 4096
 def make_chunks(memories: pa.Table, settings: Index) -> pa.Table:
     """The chunks of `memories`, with columns ``searched`` (the text) and ``own`` (without date and headings).
 
-    Both are without boilerplate; ``littered`` says whether the memory has any. A chunk of boilerplate alone is left
-    out, where its memory has others.
+    Both are without boilerplate; ``littered`` says whether the memory has any that snippets leave out, too. A chunk of
+    boilerplate alone is left out, where its memory has others.
     """
     starts = range(0, max(1, memories.num_rows), _AT_ONCE)
     shown = bar("cutting texts", starts, silent=len(starts) == 1, leave=False)
@@ -143,8 +143,10 @@ def _chunks_of(memories: pa.Table, settings: Index) -> pa.Table:
     chunks = chunker.transform(memories.filter(pa.array(says(stripped))))
     of_memory = places(chunks["memory_id"], memories["memory_id"])
     texts = _evidence_of_chunks(chunks["text"], memories["text"], stripped["text"], of_memory, settings.boilerplate)
-    is_littered = pc.fill_null(pc.not_equal(memories["text"], stripped["text"]), False).take(pa.array(of_memory))
-    chunks = chunks.append_column("evidence", texts).append_column("littered", is_littered)
+    littered = pc.fill_null(pc.not_equal(memories["text"], stripped["text"]), False).to_numpy()
+    wrapped = pc.match_substring_regex(memories["text"].filter(pa.array(littered)), wrapping(settings.boilerplate))
+    littered[littered] = wrapped.to_numpy()
+    chunks = chunks.append_column("evidence", texts).append_column("littered", pa.array(littered[of_memory]))
     if not texts.equals(chunks["text"]):
         is_mere = has_alnum(chunks["text"]) & ~has_alnum(texts)
         has_others = np.bincount(of_memory[~is_mere], minlength=len(memories) + 1)[of_memory] > 0
@@ -324,7 +326,7 @@ class Rows:
     aside : ndarray of bool, shape (n_memories,), or None
         What is archived or a draft; None if there is none.
     littered : ndarray of bool, shape (n_chunks,), or None
-        Chunks of memories with boilerplate; None if there are none.
+        Chunks of memories with boilerplate that snippets leave out; None if there are none.
     stale_at : ndarray of datetime64[us], shape (n_memories,), or None
         From when on it should be checked again; NaT if it says no such time; None if no memory does.
     owners : Owners or None
