@@ -26,7 +26,7 @@ from memkit.schemas import REPLACED, TIMESTAMP, Ints, Mask, kinds_where, result_
 from memkit.tables.age import expired, later
 from memkit.tables.secrets import secrets_in
 from memkit.text.boilerplate import PATTERNS, evidence
-from memkit.text.contradictions import Contradiction, contradiction
+from memkit.text.contradictions import FEW, Contradiction, contradiction
 from memkit.text.statements import Reader, Statement
 
 _FLOOR = 0.5
@@ -142,6 +142,9 @@ def _statements(memories: pa.Table) -> tuple[list[Statement], Ints]:
         for text, extra, title in zip(texts, memories["extra"].to_pylist(), above, strict=True)
     ]
     read = Reader().read(texts, above)
+    for row, kind in enumerate(memories["kind"].to_pylist()):
+        if above[row] is None and kind not in kinds_where(log=True):  # a page of a template has a subject of its own
+            read[row] = [replace(one, key=frozenset()) if len(one.key) < FEW else one for one in read[row]]
     statements = [statement for of_text in read for statement in of_text]
     return statements, np.repeat(np.arange(len(read)), [len(of_text) for of_text in read])
 

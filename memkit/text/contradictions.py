@@ -19,7 +19,7 @@ ALIKE = 0.6
 """Least Dice coefficient of the content words of two statements about one subject."""
 _SAME = 0.8
 """The same where only a date or a time differs, or where words were replaced by others."""
-_FEW = 3
+FEW = 3
 """Statements that share fewer words than these must stand under like headings."""
 _NAME = 2
 """Most words of a name."""
@@ -82,7 +82,7 @@ def _one_subject(older: Statement, newer: Statement) -> bool:
         return False
     if older.stems[0] in only_a and newer.stems[0] in only_b:
         return False
-    return len(a & b) >= (1 if _under_one(older, newer) else _FEW)
+    return len(a & b) >= (1 if _under_one(older, newer) else FEW)
 
 
 def _under_one(older: Statement, newer: Statement) -> bool:
@@ -158,7 +158,8 @@ def _of_negation(older: Statement, newer: Statement) -> Contradiction | None:
 
 def _of_values(older: Statement, newer: Statement) -> Contradiction | None:
     """Two values of an attribute that has one at a time; of values with numbers, all words must be the same."""
-    if not older.value or not newer.value or (len(older.key) < _FEW and not _under_one(older, newer)):
+    is_of_logs = older.heading is newer.heading is None
+    if not older.value or not newer.value or (len(older.key) < FEW and not (is_of_logs or _under_one(older, newer))):
         return None
     a, b = older.value_words, newer.value_words
     if older.value_numbers or newer.value_numbers:
@@ -179,7 +180,7 @@ def _of_moments(older: Statement, newer: Statement) -> Contradiction | None:
         return None
     shared = older.content & newer.content
     if (
-        len(shared) < (2 if _under_one(older, newer) else _FEW)
+        len(shared) < (2 if _under_one(older, newer) else FEW)
         or dice(older.content, newer.content) < _SAME
         or older.quantities != newer.quantities
     ):

@@ -410,7 +410,9 @@ class Reader:
             clauses=tuple(_clauses(tokens)),
             key=key,
             value=value,
-            value_words=frozenset(stem for kind, _, stem, _ in in_value if kind in ("word", "code", "unit")),
+            value_words=frozenset(
+                one.stem for one in in_value if one.kind in ("word", "code", "unit") or one.word in _NAMING
+            ),
             value_numbers=frozenset(
                 stem for kind, _, stem, _ in in_value if kind in ("number", "date", "time", "ordinal")
             ),
@@ -529,6 +531,8 @@ _DOES = re.compile(r"(?:not\s+)?(?:[a-z]+ing|[a-z]+ed)\b")
 _NAMED = re.compile(r"\d|[A-ZА-ЯЁ]|`")
 """In "the pool is full" no attribute has a value; in "the pool is Borey" and "the pool size is large" one has."""
 _WORDS = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
+_NAMING = frozenset("ABCDEFGHJKLMNOPQRSTUVWXYZАБВГДЕЖЗКЛМНОПРСТУФХЦЧШЭЮ")
+"""Letters that name a thing: "vault A"."""
 _LETTERS = re.compile(r"[^\W\d_]+")
 _DIGIT = re.compile(r"\d")
 _OF_DATES = re.compile(rf"(?:{_MONTH}|числ)")

@@ -92,6 +92,14 @@ def test_fields_of_pages_of_one_subject_are_compared() -> None:
     assert pairs(*rows, title=["Оплата", "Возврат"], extra=extra) == []
 
 
+def test_values_of_one_short_key_are_compared_between_logs_and_not_between_pages_of_a_template() -> None:
+    for older, newer in (("timezone: UTC", "timezone: MSK"), ("vault: A", "vault: B"), ("порт: 8080", "порт: 9090")):
+        days = (older, "2026-01-05"), (newer, "2026-01-06")
+        for title, other in (("2026-01-05", "2026-01-06"), ("14:30 Status", "14:30 Status")):
+            assert len(pairs(*days * 2, title=[title, other] * 2, kind=["daily_log"] * 4)) == 2
+        assert pairs(*days * 2, title=["Status"] * 4) == []
+
+
 def test_secrets_are_masked_and_chat_wrappers_state_nothing() -> None:
     table = {
         "text": [f"Guests wait {n} seconds for the router, password: sova-2026." for n in (4, 9)],
