@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from datetime import datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -216,6 +217,21 @@ def test_shuffled_rows_give_the_same_survivors_and_a_second_run_finds_nothing(ro
     kept = np.flatnonzero(once["keep"].to_numpy(zero_copy_only=False))
     again = fitted(table.take(kept), shared[kept], survivor=survivor).transform(table.take(kept))
     assert again["keep"].to_pylist() == [True] * len(kept)
+
+
+@pytest.mark.parametrize("seed", [0, 3, 13])
+def test_of_a_template_with_copies_parts_and_additions_a_second_run_finds_nothing(seed: int) -> None:
+    draw = random.Random(seed)
+    texts = [f"Встреча команды Север{n} прошла в большом зале у окна" for n in range(16)]
+    joined = f"{texts[3]} {{}}".format
+    changes = (str.upper, lambda text: text.rpartition(" ")[0], "{} и ещё немного другого".format, joined)
+    for _ in range(12):
+        texts.append(draw.choice(changes)(draw.choice(texts)))
+    draw.shuffle(texts)
+    table = memories(*texts)
+    kept = table.filter(fitted(table, lexical_floor=0.8).transform(table)["keep"])
+    assert len(table) - len(kept) >= 6
+    assert fitted(kept, lexical_floor=0.8).transform(kept)["keep"].to_pylist() == [True] * len(kept)
 
 
 def test_equal_texts_with_unequal_vectors_share_that_of_the_least_id() -> None:

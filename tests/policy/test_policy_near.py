@@ -185,28 +185,30 @@ def test_complete_link_is_the_textbooks(edges: dict[tuple[int, int], float]) -> 
 @settings(max_examples=50)
 @given(_EDGES, st.permutations(range(9)))
 def test_settled_rows_hold_no_pair_and_stand_for_pairs_only(edges, priority) -> None:
-    survivor, label = settle(9, *arrays(edges), np.array(priority))
+    survivor = settle(9, *arrays(edges), np.array(priority))
     stays = {i for i in range(9) if survivor[i] == i}
     assert set(survivor.tolist()) <= stays
     for i in range(9):
         j = int(survivor[i])
         assert i == j or (min(i, j), max(i, j)) in edges
         assert priority[j] <= priority[i]
-        assert all(k == i or (min(i, k), max(i, k)) in edges for k in np.flatnonzero(label == label[i]))
+        assert all(k == i or (min(i, k), max(i, k)) in edges for k in np.flatnonzero(survivor == j))
+    renamed = {(8 - j, 8 - i): value for (i, j), value in edges.items()}
+    assert (8 - settle(9, *arrays(renamed), np.array(priority[::-1]))[::-1]).tolist() == survivor.tolist()
     remaining = {pair: value for pair, value in edges.items() if set(pair) <= stays}
     speaking = {int(j) for i, j in enumerate(survivor) if i != j}
     assert not any(speaking & set(pair) for pair in remaining)
-    again, _ = settle(9, *arrays(remaining), np.array(priority))
+    again = settle(9, *arrays(remaining), np.array(priority))
     assert all(again[i] == i for i in stays)
 
 
 def test_what_is_dissolved_stays_and_dissolves_its_neighbours() -> None:
     # 1 and 3 join, then 0 and 2; 1 stays and is a pair with 4. So 1, 3 and 4 all stay, and 3 is a pair with 2.
     edges = {(1, 3): 0.85, (0, 2): 0.8, (2, 3): 0.8, (1, 4): 0.8}
-    survivor, _ = settle(5, *arrays(edges), np.array([4, 1, 3, 2, 0]))
+    survivor = settle(5, *arrays(edges), np.array([4, 1, 3, 2, 0]))
     assert survivor.tolist() == [0, 1, 2, 3, 4]
     del edges[2, 3]
-    survivor, _ = settle(5, *arrays(edges), np.array([4, 1, 3, 2, 0]))
+    survivor = settle(5, *arrays(edges), np.array([4, 1, 3, 2, 0]))
     assert survivor.tolist() == [2, 1, 2, 3, 4]
 
 

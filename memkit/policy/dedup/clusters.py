@@ -102,7 +102,7 @@ def verdicts(order: Order, merging: tuple[Any, ...], linkage: str) -> pa.Table:
     is_present = order.best >= 0
     a, b, similarity, semantic = (part[is_present[merging[0]] & is_present[merging[1]]] for part in merging)
     if linkage == "complete":
-        survivors, label = settle(len(order.best), a, b, similarity, order.rank)
+        survivors = label = settle(len(order.best), a, b, similarity, order.rank)
     else:
         label = components(len(order.best), a, b)
         survivors = heads(len(label), label, order.rank)[label]
@@ -241,8 +241,8 @@ def _join(near: list[dict[int, float]], i: int, j: int) -> list[tuple[int, float
     return sorted(shared.items())
 
 
-def settle(n: int, a: Ints, b: Ints, similarity: Floats, priority: Ints) -> tuple[Ints, Ints]:
-    """Complete-link clusters that leave no pair among the survivors.
+def settle(n: int, a: Ints, b: Ints, similarity: Floats, priority: Ints) -> Ints:
+    """The survivors of complete-link clusters that leave no pair among the survivors.
 
     A cluster whose best member is a pair with another survivor is a link of a chain A~B~C: merging it would lose what
     only A or C says, or leave a pair for the next run. Such clusters are dissolved, and their members are clustered
@@ -260,35 +260,36 @@ def settle(n: int, a: Ints, b: Ints, similarity: Floats, priority: Ints) -> tupl
 
     Returns
     -------
-    survivor, label : ndarray of int64, shape (n,)
-        For each node its survivor, and the least member of its cluster.
+    ndarray of int64, shape (n,)
+        For each node its survivor.
     """
     # Complete link alone is not enough. In A~B~C with the pairs AB and BC it joins AB, and C stays a pair with B. Were
     # B the one that stays, a second run would find BC and merge further, step by step, texts that are not alike. So a
     # cluster counts only if none of those that stay are a pair; what is dissolved is clustered again among itself,
     # because without the settled rows it may fall into other clusters. Each round settles at least one cluster or
     # ends.
-    survivor, label = np.arange(n), np.arange(n)
-    active = np.ones(n, dtype=bool)
+    # Ties go by priority: the number of a node is that of a copy, which the second run no longer has.
+    order = np.argsort(priority)
+    place = np.argsort(order)
+    a, b, survivor, active = place[a], place[b], np.arange(n), np.ones(n, dtype=bool)
     while True:
         inside = active[a] & active[b]
         ends = a[inside], b[inside]
         clusters = complete_link(n, *ends, similarity[inside])
-        best = heads(n, clusters, priority)
-        whole = ~_dissolved(clusters, best, *ends)
+        whole = ~_dissolved(clusters, *ends)
         merged = active & whole[clusters] & (np.bincount(clusters[active], minlength=n)[clusters] > 1)
         if not merged.any():
-            return survivor, label
-        survivor[merged], label[merged] = best[clusters[merged]], clusters[merged]
+            return np.asarray(order[survivor[place]], np.int64)
+        survivor[merged] = clusters[merged]
         active &= ~merged
 
 
-def _dissolved(label: Ints, heads: Ints, a: Ints, b: Ints) -> NDArray[np.bool_]:
-    """By label, whether its cluster is part of a chain."""
+def _dissolved(label: Ints, a: Ints, b: Ints) -> NDArray[np.bool_]:
+    """By label, the best member of a cluster, whether the cluster is part of a chain."""
     dissolved = np.zeros(len(label), dtype=bool)
     across = label[a] != label[b]
     a, b = a[across], b[across]
-    survives = heads[label] == np.arange(len(label))
+    survives = label == np.arange(len(label))
     while True:
         survives |= dissolved[label]
         clash = survives[a] & survives[b]

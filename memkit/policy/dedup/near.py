@@ -209,7 +209,7 @@ def substrings_of(
     """Those of some pairs (part, whole) of which the part, whole words where `words`, lies within the whole."""
     lengths, met = pc.binary_length(texts).to_numpy(), [(_NONE, _NONE)]
     for part, whole in pairs:
-        may_be = (part != whole) & families.may_pair(part, whole) & (lengths[whole] >= lengths[part])
+        may_be = (part != whole) & (lengths[whole] >= lengths[part])
         part, whole = part[may_be], whole[may_be]
         may_be = _may_share(grams, part, whole, grams.sizes[part])
         part, whole = part[may_be], whole[may_be]

@@ -343,10 +343,12 @@ def never_merges(pairs: pa.Table) -> pa.ChunkedArray:
 def each_once(pairs: pa.Table, reached: Mask | None = None) -> pa.Table:
     """Each pair once, whichever kinds found it: of these the exact, else the one by meaning, by letters, by parts.
 
-    One that is `reached` comes before one that is not.
+    One that is `reached` comes before one that is not, and of those the most similar, as in clusters.
     """
+    reached = np.zeros(pairs.num_rows, bool) if reached is None else reached
+    most = np.where(reached, pairs["similarity"].to_numpy(), 0)
     rank = pc.index_in(pairs["kind"], value_set=pa.array(["exact", *reversed(KINDS)])).to_numpy()
-    order = np.lexsort((rank, np.zeros(len(rank), bool) if reached is None else ~reached))
+    order = np.lexsort((rank, -most, ~reached))
     a, b = (pairs[name].combine_chunks().take(order) for name in ("a_id", "b_id"))
     ends = pc.min_element_wise(a, b), pc.max_element_wise(a, b)
     codes = pc.binary_join_element_wise(*ends, "\x1f").dictionary_encode().indices.to_numpy()
