@@ -116,17 +116,6 @@ def test_near_words_of_a_class_are_two_facts_and_those_of_the_thesaurus_are_one(
             assert differ[table.memories["memory_id"][2 * place].as_py()] is not bool(is_one)
 
 
-def test_dedup_asks_its_encoder_for_synonyms_and_without_one_keeps_such_texts(kept_vectors: object) -> None:
-    texts = ["The user bought a new couch for the office.", "The user bought a new sofa for the office."]
-    table = mk.from_table({"memory_id": ["a", "b"], "text": texts})
-    flags = [
-        mk.Deduplicator(encoder=encoder, lexical_floor=0.5).fit(table).pairs_["value_conflict"].to_pylist()
-        for encoder in ("use", None)
-    ]
-    assert flags[0] == [False] * len(flags[0])
-    assert flags[1] == [True]
-
-
 @pytest.mark.parametrize("held_out", [False, True])
 def test_of_made_pairs_words_alone_merge_none(held_out: bool, script) -> None:
     bench = script("benchmarks/bench_one_word.py")

@@ -1,8 +1,8 @@
 """Clusters of near-duplicates, the survivor of each, and chains; and texts of one template, which are none.
 
 The words of a template recur, and what differs is a name, a number or a word that few texts have. Two texts of one
-template that fill its gaps differently say two things. So they are no pair, and none is made: the pairs of a template
-are as many as the square of its texts.
+template that fill its gaps differently say two things. So they are no pair, unless one lies within the other, and none
+is made: the pairs of a template are as many as the square of its texts.
 """
 
 from __future__ import annotations

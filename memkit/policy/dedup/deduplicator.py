@@ -185,7 +185,7 @@ class Deduplicator(Policy):
     their vectors, mean-centering (`centre`) subtracts the same mean, and each template keeps enough texts to be one.
 
     Of texts of one template, such as a section that many pages have, those that fill its gaps differently, with another
-    name, number or rare word, are no pair and are not listed.
+    name, number or rare word, are no pair and are not listed, unless one lies within the other.
 
     Attributes
     ----------

@@ -194,18 +194,13 @@ def word_sets(texts: Sequence[Collection[str]], scopes: Ints) -> Grams:
     return Grams(words.indices.to_numpy(), sizes, np.arange(len(texts)), scopes, len(words.dictionary))
 
 
-def substring_pairs(
-    texts: pa.Array, scopes: Ints, grams: Grams, words: bool = False, families: Families | None = None
-) -> Pairs:
+def substring_pairs(texts: pa.Array, scopes: Ints, grams: Grams, words: bool = False) -> Pairs:
     """Pairs (part, whole) within a scope; `words` takes whole words only, and an empty text is part of nothing."""
-    families = families or Families.none(len(texts))
     met = chain(_by_rarest(grams), _short_parts(pc.binary_length(texts).to_numpy(), texts, scopes))
-    return substrings_of(texts, grams, met, words, families)
+    return substrings_of(texts, grams, met, words)
 
 
-def substrings_of(
-    texts: pa.Array, grams: Grams, pairs: Iterable[tuple[Ints, Ints]], words: bool, families: Families
-) -> Pairs:
+def substrings_of(texts: pa.Array, grams: Grams, pairs: Iterable[tuple[Ints, Ints]], words: bool) -> Pairs:
     """Those of some pairs (part, whole) of which the part, whole words where `words`, lies within the whole."""
     lengths, met = pc.binary_length(texts).to_numpy(), [(_NONE, _NONE)]
     for part, whole in pairs:
@@ -305,14 +300,13 @@ def pairs_by_marks(plain: Ints, scopes: Ints, families: Families) -> Pairs:
     return i[may_be], j[may_be], np.ones(int(may_be.sum()))
 
 
-def in_other_marks(parts: Pairs, marked: Pairs, families: Families) -> Pairs:
+def in_other_marks(parts: Pairs, marked: Pairs) -> Pairs:
     """The pairs (part, whole), and the same of each text that `marked` pairs with the part: "чай!" for "чай"."""
     one, other = np.append(marked[0], marked[1]), np.append(marked[1], marked[0])
     order = np.argsort(one, kind="stable")
     begins, ends = (np.searchsorted(one, parts[0], side, sorter=order) for side in ("left", "right"))
     part, whole = other[order[ranges(begins, ends - begins)]], np.repeat(parts[1], ends - begins)
-    may_be = (part != whole) & families.may_pair(part, whole)
-    part, whole = np.append(parts[0], part[may_be]), np.append(parts[1], whole[may_be])
+    part, whole = np.append(parts[0], part[part != whole]), np.append(parts[1], whole[part != whole])
     return part, whole, np.ones(len(part))
 
 

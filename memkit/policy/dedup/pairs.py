@@ -197,10 +197,10 @@ def _of_batch(
     texts: pa.LargeStringArray, text: Ints, scopes: Ints, families: Families, floor: float, words: bool
 ) -> list[tuple[str, Any]]:
     grams = near.trigrams(texts, scopes, text)
-    substrings = near.substring_pairs(texts.take(pa.array(text)), scopes, grams, words, families)
+    substrings = near.substring_pairs(texts.take(pa.array(text)), scopes, grams, words)
     marked = near.pairs_by_marks(near.unmarked(texts)[text], scopes, families)
     # Else a text, the same with a mark and one that says more were a chain, of which nothing is merged.
-    substrings = near.in_other_marks(substrings, marked, families)
+    substrings = near.in_other_marks(substrings, marked)
     return [("substring", substrings), ("lexical", marked), ("lexical", near.lexical_pairs(grams, floor, families))]
 
 
@@ -218,7 +218,7 @@ def _of_namesakes(nodes: Nodes, settings: Any, vectors: Any) -> list[tuple[str, 
         i, j = np.split(ends, 2)
         texts = nodes.texts.take(pa.array(distinct))
         grams, none = near.trigrams(texts, np.zeros(len(distinct), np.int64)), Families.none(len(distinct))
-        substrings = near.substrings_of(texts, grams, [(i, j), (j, i)], words, none)
+        substrings = near.substrings_of(texts, grams, [(i, j), (j, i)], words)
         lexical = near.lexical_of(grams, floor, near.likely(grams, floor, none, [(i, j)]))
         plain = near.unmarked(texts)
         same = np.flatnonzero((plain[i] == plain[j]) & (plain[i] >= 0))
@@ -346,9 +346,8 @@ def each_once(pairs: pa.Table, reached: Mask | None = None) -> pa.Table:
     One that is `reached` comes before one that is not, and of those the most similar, as in clusters.
     """
     reached = np.zeros(pairs.num_rows, bool) if reached is None else reached
-    most = np.where(reached, pairs["similarity"].to_numpy(), 0)
     rank = pc.index_in(pairs["kind"], value_set=pa.array(["exact", *reversed(KINDS)])).to_numpy()
-    order = np.lexsort((rank, -most, ~reached))
+    order = np.lexsort((rank, -pairs["similarity"].to_numpy() * reached, ~reached))
     a, b = (pairs[name].combine_chunks().take(order) for name in ("a_id", "b_id"))
     ends = pc.min_element_wise(a, b), pc.max_element_wise(a, b)
     codes = pc.binary_join_element_wise(*ends, "\x1f").dictionary_encode().indices.to_numpy()
