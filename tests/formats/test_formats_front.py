@@ -277,9 +277,11 @@ def test_a_head_that_is_broken_or_huge_is_a_row(tmp_path: Path) -> None:
         "deep": f'+++\ntitle = "Чай"\nx = {"[" * 5000}{"]" * 5000}\n+++\n',
         "digits": f'+++\ntitle = "Чай"\nx = 0x{"f" * 9000}\n+++\n',
         "comma": '---json\n{\n"title": "Чай",\n}\n---\n',
+        "unread": '---json\n{"title": }\n---\n',
     }
     corpus = mk.read(write_files(tmp_path, {f"wiki/{name}.md": f"{head}зелёный\n" for name, head in heads.items()}))
-    assert corpus.memories["title"].to_pylist() == ["Чай"] * len(heads)
+    assert corpus.memories["title"].to_pylist() == [*["Чай"] * 4, "unread"]
+    assert corpus.memories["text"][4].as_py() == f"{heads['unread']}зелёный"
     faults = [row for row in corpus.problems.to_pylist() if row["rule"] in ("loose_front_matter", "unparsable")]
     assert len(faults) == len(heads)
 

@@ -191,6 +191,8 @@ def _other(text: str) -> FrontMatter | None:
             sign = "=" if clothes.syntax == "TOML" else ":"
             fields = salvage("\n".join(": ".join(_pair(line, sign)) for line in pairs))
         if not isinstance(fields, Node) or not fields:
+            if fault and opening[0].strip():  # marks that nothing else has: all of it is kept as text, and told
+                return FrontMatter(Node(), 0, 1, fault, syntax=clothes.syntax)
             continue
         fields.lines = {key: head.count("\n", 0, keys[key]) + above + 1 for key in fields if key in keys}
         return FrontMatter(fields, closing.end(), _line_below(text, closing), fault, syntax=clothes.syntax)
