@@ -428,7 +428,8 @@ def _said_day() -> re.Pattern[str]:
 
 
 _HOURS = {"one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10}
-_HOURS |= {"eleven": 11, "twelve": 12}
+_HOURS |= {"eleven": 11, "twelve": 12, "два": 2, "три": 3, "четыре": 4, "пять": 5, "шесть": 6, "семь": 7, "восемь": 8}
+_HOURS |= {"девять": 9, "десять": 10, "одиннадцать": 11, "двенадцать": 12}
 _NOONS = {"noon": 12, "midday": 12, "полдень": 12, "midnight": 0, "полночь": 0}
 _FROM_HOUR = {"half past": 30, "quarter past": 15, "quarter to": -15, "без четверти": -15}
 _DAY_PARTS = r"(?P<a>утра|in the morning)|(?P<p>дня|вечера|in the (?:afternoon|evening))|(?P<n>ночи|at night)"

@@ -112,7 +112,9 @@ _IN_ZONE = re.compile(
 """A time of day and the zone after it; what follows a minus is the end of a span."""
 _TIMED = re.compile(rf"\[?{CLOCK}(?!\w)", re.IGNORECASE)
 # How a heading opens that may have a time that no colon divides: 9.30, 9 am, 0930 UTC; a day, 2026-01-20, is none.
-_BARE_CLOCK = re.compile(r"\d{1,2}(?:[-+._hч]\d|\s{0,3}[ap]\.?m|Z|\Z)|(?:\d\d){2,3}(?!\d|[-./]\d\d?(?!\d))", re.I)
+_BARE_CLOCK = re.compile(
+    r"(?:(?:at|в) )?(?:\d{1,2}(?:[-+._hч]\d|\s{0,3}[ap]\.?m|Z|\Z)|(?:\d\d){2,3}(?!\d|[-./]\d\d?(?!\d)))", re.I
+)
 _MOMENT = (
     r"\[((?:[^\W\d_]{2,11}[.,]{0,2}[ ])?(?:\d{1,4}[-./]\d{1,2}[-./]\d{1,4}|\d{1,2}[ ][^\W\d_]{3,9}[ ]\d{4}(?:[ ]г\.?)?"
     r"|[^\W\d_]{3,9}[ ]\d{1,2},?[ ]\d{4})(?:T|,?[ ])\d{1,2}:\d{2}(?![\d-])"
@@ -603,10 +605,11 @@ class Sections:
         if not _DIGIT.search(heading):
             return None, None
         clock, unread = named_clock(heading)
-        if self.dated and ":" not in heading and _BARE_CLOCK.match(heading):
-            on_its_day = named_clock(f"{self.dated.written} {heading}")
+        usual = clock_of(heading)
+        if self.dated and usual is None and _BARE_CLOCK.match(heading):
+            on_its_day = named_clock(f"{self.dated.written} {heading[0].lower()}{heading[1:]}")
             clock, unread = clock or on_its_day[0], unread or on_its_day[1]
-        if usual := clock_of(heading):
+        if usual:
             return clock or usual, None
         odd = _TIMED.match(heading) if self.kind in _LOGS else None
         return clock, odd[0] if odd else unread
