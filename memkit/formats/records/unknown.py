@@ -345,6 +345,7 @@ def unlisted(value: Any) -> list[Any]:
     """
     if isinstance(value, Node):
         listed = [name for name in LISTS if isinstance(value.get(name), list)][:1]
+        listed = [] if listed == ["messages"] and said_in(value, 0) else listed  # what a memory was made of
         chats = [name for name in _CHATS if isinstance(value.get(name), Node)]
         items = value[listed[0]] if listed else [chat for name in chats for chat in _list_in(value[name], ("list",))]
         if rest := {key: field for key, field in value.items() if key not in (listed or chats)}:
