@@ -17,12 +17,12 @@ CEILINGS = {
     # what: ceiling, and what the last raise was for; a change that adds a module says which one it ends
     "modules": (239, "mk.extend is modules that strangers import; verbs and pictures from outside lie in their rooms"),
     "lines of code": (
-        51_571,
-        "3 for an order of words that is the fact; 15 for owners that a kept folder has; 19 for the peak of a fit",
+        51_578,
+        "7 for times behind a colon; 3 for an order of words; 15 for owners of a kept folder; 19 for the peak of a fit",
     ),
     "public names": (64, "what is at the top; the rest is in rooms, as mk.errors and mk.labels"),
     "lines of tests": (
-        62_074,
+        62_078,
         "14 for a second run of dedup; 7 for columns' hashes, the system's memory and an index of texts that waits",
     ),
     "modules at the top": (0, "the top level has a file of the project, a README and four folders"),
