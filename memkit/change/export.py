@@ -466,11 +466,7 @@ def _okf_head(group: Group, job: Job) -> Row:
     return {
         "type": group.shared("scope") or group.rows[0]["kind"] or "Memory",
         "title": name_of(group),
-        "description": group.shared("description"),
-        "tags": _all_tags(group),
-        "aliases": group.shared("aliases"),
-        "status": group.shared("status"),
-        "created": _stamp(group.shared("created_at")),
+        **_described(group),
         "generated": {"by": "memkit", "at": updated} if updated else None,
         "verified": {"at": verified} if verified else None,
         "stale_after": _stamp(group.shared("stale_at")),
@@ -479,18 +475,15 @@ def _okf_head(group: Group, job: Job) -> Row:
 
 def vault_head(group: Group, job: Job) -> Row:
     """The front matter of a vault's page: what its rows say in common."""
-    return {
-        "title": group.title or None,
-        "description": group.shared("description"),
-        "type": group.shared("scope"),
-        "tags": _all_tags(group),
-        "aliases": group.shared("aliases"),
-        "status": group.shared("status"),
-        "created": _stamp(group.shared("created_at")),
-        "updated": _stamp(group.shared("updated_at")),
-        "last_verified": _stamp(group.shared("verified_at")),
-        "stale_after": _stamp(group.shared("stale_at")),
-    }
+    dates = {"updated": "updated_at", "last_verified": "verified_at", "stale_after": "stale_at"}
+    head = {"title": group.title or None, "description": group.shared("description"), "type": group.shared("scope")}
+    return {**head, **_described(group), **{name: _stamp(group.shared(column)) for name, column in dates.items()}}
+
+
+def _described(group: Group) -> Row:
+    """What the heads of both layouts say in the same words."""
+    head = {"description": group.shared("description"), "tags": _all_tags(group), "aliases": group.shared("aliases")}
+    return {**head, "status": group.shared("status"), "created": _stamp(group.shared("created_at"))}
 
 
 def _all_tags(group: Group) -> list[str] | None:
