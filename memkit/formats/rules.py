@@ -206,8 +206,8 @@ _BY_FOLDER = pa.array(["unclaimed", "transcript", "two_layouts", "unread_head"])
 """What is told once a folder, of all its files: a folder of another tool may hold thousands."""
 _EMPTY = pa.array(["empty_section", "empty_text"])
 _FEWEST, _MANY, _ALIKE = 2, 10, 50
-"""How many of one folder are told once: files, then what is empty and records of no known kind (of pages of nothing no
-row says anything), then what is wrong with the same value of the same field.
+"""How many of one folder are told once: files, where no folder above tells them; what is empty and records of no known
+kind (of pages of nothing no row says anything); what is wrong with the same value of the same field.
 
 So are all of these where folders below have few each, but the last number together.
 """
@@ -258,7 +258,7 @@ def by_folder(problems: pa.Table) -> pa.Table:
 def _by_place(paths: list[str], units: Ints, keys: list[_Alike]) -> Iterator[tuple[str, list[int]]]:
     """The rows of equal keys that are told once: those of a folder where it has enough `units` of them, else of the
     nearest folder above that has very many, so that thousands of folders with two such files each are no rows of their
-    own.
+    own; of files, else those of a folder with a few.
     """
     waiting: defaultdict[int, dict[tuple[str, _Alike], list[int]]] = defaultdict(dict)
     for row, (path, key) in enumerate(zip(paths, keys, strict=True)):
@@ -267,13 +267,17 @@ def _by_place(paths: list[str], units: Ints, keys: list[_Alike]) -> Iterator[tup
     for depth in range(max(waiting, default=0), -1, -1):
         for (folder, key), rows in waiting[depth].items():
             own = [row for row in rows if posixpath.dirname(paths[row]) == folder]
-            counted = ((rows, _ALIKE), (own, key.least))
+            counted = ((rows, _ALIKE), (own, max(key.least, _MANY)))
             told = next((few for few, least in counted if len(np.unique(units[few])) >= least), [])
             if told:
                 yield folder, told
-            if depth and len(told) < len(rows):
-                above = waiting[depth - 1].setdefault((posixpath.dirname(folder), key), [])
-                above += rows if not told else [row for row in rows if posixpath.dirname(paths[row]) != folder]
+            gone, homes = {*told}, defaultdict[str, list[int]](list)
+            left = [row for row in rows if row not in gone]
+            if depth and left:
+                waiting[depth - 1].setdefault((posixpath.dirname(folder), key), []).extend(left)
+            for row in left if not depth and key.least == _FEWEST else ():
+                homes[posixpath.dirname(paths[row])].append(row)
+            yield from (of_home for of_home in homes.items() if len(of_home[1]) >= _FEWEST)
 
 
 def _duplicates(ids: pa.Table, rows: Rows) -> None:

@@ -260,11 +260,11 @@ def test_a_folder_of_another_tool_is_one_row_with_its_count(tmp_path: Path) -> N
 def test_records_of_no_known_kind_and_folders_of_one_file_each_are_told_once_with_their_number(tmp_path: Path) -> None:
     unknown = [{"n": n} for n in range(10)]
     known = {"text": "чай", "timestamp": "2026-01-02T03:04:05Z", "category": "x", "importance": 0.5}
-    files = {f"wiki/{n}/a.csv": "1,2" for n in range(60)} | {f"few/{n}/a.csv": "1,2" for n in range(2)}
+    files = {f"wiki/{n // 2}/{n}.csv": "1,2" for n in range(60)} | {f"few/{n // 2}/{n}.csv": "1,2" for n in range(3)}
     files |= {"kept/a.json": json.dumps([known, *unknown]), "kept/b/a.json": json.dumps([known, *unknown[:9]])}
     rows = [row for row in mk.read(write_files(tmp_path, files)).problems.to_pylist() if row["rule"] == "unclaimed"]
     told = Counter(row["path"] for row in rows)
-    assert told == {"few/0/a.csv": 1, "few/1/a.csv": 1, "kept": 1, "kept/b/a.json": 9, "wiki": 1}
+    assert told == {"few/0": 1, "few/1/2.csv": 1, "kept": 1, "kept/b/a.json": 9, "wiki": 1}
     (once,) = (row for row in rows if row["path"] == "kept")
     assert once["message"].startswith("kept: 10 rows, first kept/a.json:1: expected a record of a known kind. Got ")
 
