@@ -374,7 +374,7 @@ _SMALL = 1024  # rows; groups up to this size are multiplied many at a time
 _ROWS, _COLUMNS = 512, 4096
 _WAVE = 4  # strips a thread between two looks at how many pairs there are
 _BATCH = 1 << 23  # numbers in a batch of small groups
-_SAMPLE = 2048  # rows by which the axes are chosen that tell the most
+_SAMPLE = 1024  # rows by which the axes are chosen that tell the most
 _DENSE = 0.01  # share of a block's bounds that pass, above which the block is multiplied in full
 
 Pairs = tuple[Ints, Ints, NDArray[np.float64]]
@@ -526,8 +526,8 @@ def _shortened(full: Vectors, threshold: float) -> Vectors:
     n, dim = full.shape
     if n <= 2 * _SAMPLE:
         return full
-    sample = full[:: n // _SAMPLE][:_SAMPLE]
-    _, axes = np.linalg.eigh(sample.T.astype(np.float64) @ sample)
+    sample = np.ascontiguousarray(full[:: n // _SAMPLE][:_SAMPLE])
+    _, axes = np.linalg.eigh((sample.T @ sample).astype(np.float64))
     axes = np.ascontiguousarray(axes[:, ::-1], dtype=np.float32)  # largest first
     for kept in (dim // 8, dim // 4, dim // 2):
         if kept:
