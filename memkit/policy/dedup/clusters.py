@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from memkit.base.duck import rows_of
 from memkit.schemas import Floats, Ints, Mask, tuples_of
+from memkit.text.analyse import ranges
 
 if TYPE_CHECKING:
     from memkit.policy.dedup.pairs import Nodes  # which asks here what hangs together
@@ -342,21 +343,20 @@ class Families:
         n = len(texts)
         if np.bincount(scopes).max(initial=0) < _MANY:
             return cls.none(n)
-        words = _Words.of(texts)
+        words = _Words.of(texts if isinstance(texts, pa.Array) else pa.array(texts, pa.large_string()))
         has_digit, is_name, filling = words.has_digit, words.is_name, mix(words.filling + 1)
-        rare = words.rare(scopes)
+        is_often = words.are_often(scopes)
         skeleton, gaps = np.zeros(n, np.uint64), np.zeros(n, np.uint64)
         kept, said = np.zeros(n, np.int64), np.zeros(n, np.int64)
-        for some, text, code, is_rare in zip(words.blocks, words.text, words.code, rare, strict=True):
-            is_first = np.append(True, text[1:] != text[:-1])[: len(text)]
-            is_gap = has_digit[code] | (is_name[code] & ~is_first) | is_rare
-            width = some.stop - some.start
-            kept[some], said[some] = np.bincount(text[~is_gap], minlength=width), np.bincount(text, minlength=width)
-            place = np.cumsum(~is_gap)
-            place -= np.repeat((place - ~is_gap)[is_first], said[some][said[some] > 0])
-            known = mix((words.word[code] << np.int64(24)) + place)
-            skeleton[some] = _hashes(np.where(is_gap, 0, known), text, width)
-            gaps[some] = _hashes(np.where(is_gap, filling[code], 0), text, width)
+        for some, cells in words.blocks(n):
+            text, code, width = words.text[cells] - some.start, words.code[cells], some.stop - some.start
+            is_first = np.diff(text, prepend=-1) > 0
+            is_kept = is_often[cells] & ~has_digit[code] & (is_first | ~is_name[code])
+            kept[some], said[some] = np.bincount(text[is_kept], minlength=width), np.bincount(text, minlength=width)
+            place = ranges(np.zeros(width, np.int64), kept[some])
+            known = mix((words.word[code[is_kept]] << np.int64(24)) + place)
+            skeleton[some] = _hashes(known, text[is_kept], width)
+            gaps[some] = _hashes(filling[code[~is_kept]], text[~is_kept], width)
         number, filled = _numbered(skeleton, scopes), _numbered(gaps, scopes)
         # What is said twice counts once, so that without its copies a folder has the templates that it had.
         n = max(1, len(number))
@@ -377,12 +377,11 @@ def mix(values: NDArray[Any]) -> NDArray[np.uint64]:
 
 
 class _Words(NamedTuple):
-    """The words of texts in order, a block of texts at a time, and what is asked of each distinct one."""
+    """The words of texts in order, and what is asked of each distinct one."""
 
-    blocks: list[slice]
-    text: list[Ints]
-    """By block, the text of each word, from the block's first on."""
-    code: list[NDArray[np.int32]]
+    text: Ints
+    """The text of each word."""
+    code: NDArray[np.int32]
     has_digit: Mask
     is_name: Mask
     word: Ints
@@ -391,39 +390,47 @@ class _Words(NamedTuple):
     """By code, a number for what is compared in a gap: of a number each figure, of a word its stem."""
 
     @classmethod
-    def of(cls, texts: Texts) -> Self:
-        blocks, owners, parts = list[slice](), list[Ints](), list[pa.DictionaryArray]()
-        for start in range(0, len(texts), STEP):
-            blocks.append(slice(start, min(start + STEP, len(texts))))
-            some = texts[blocks[-1]]
-            some = some if isinstance(some, pa.Array) else pa.array(some, pa.large_string())
-            words = pc.split_pattern_regex(some, r"[^\pL\pN]+")
-            encoded = pc.list_flatten(words).dictionary_encode()
-            is_word = pc.not_equal(encoded.indices, pc.index(encoded.dictionary, ""))
-            owners.append(pc.list_parent_indices(words).filter(is_word).to_numpy().astype(np.int32))
-            parts.append(pa.DictionaryArray.from_arrays(encoded.indices.filter(is_word), encoded.dictionary))
-        parts = pa.chunked_array(parts).unify_dictionaries().chunks
-        written = parts[0].dictionary
+    def of(cls, texts: pa.Array) -> Self:
+        # What stands between blanks recurs, so that each is cut into words once.
+        chunks = pc.ascii_split_whitespace(texts)
+        once = pc.list_flatten(chunks).dictionary_encode()
+        cut = pc.split_pattern_regex(once.dictionary, r"[^\pL\pN]+")
+        encoded = pc.list_flatten(cut).dictionary_encode()
+        is_word, written = pc.not_equal(encoded.indices, pc.index(encoded.dictionary, "")), encoded.dictionary
+        n = np.bincount(pc.list_parent_indices(cut).filter(is_word).to_numpy(), minlength=len(cut))
+        of_chunks = pa.ListArray.from_arrays(np.append(0, np.cumsum(n)), encoded.indices.filter(is_word))
+        words = of_chunks.take(once.indices)
+        text = pc.list_parent_indices(chunks).to_numpy().astype(np.int32)[pc.list_parent_indices(words).to_numpy()]
         small = pc.utf8_lower(written)
         has_digit, is_name = (pc.match_substring_regex(written, pattern) for pattern in (r"\pN", r"^\p{Lu}"))
         filling = _codes(pc.if_else(has_digit, small, pc.utf8_slice_codeunits(small, 0, _STEM)))
-        code = [part.indices.to_numpy() for part in parts]
-        return cls(blocks, owners, code, np.asarray(has_digit, bool), np.asarray(is_name, bool), _codes(small), filling)
+        code = pc.list_flatten(words).to_numpy()
+        return cls(text, code, np.asarray(has_digit, bool), np.asarray(is_name, bool), _codes(small), filling)
 
-    def rare(self, scopes: Ints) -> Iterator[Mask]:
-        """By block, for each word whether few texts of its scope have it."""
-        n, several, once = len(self.word), int(scopes.max(initial=0)) + 1, list[Ints]()
-        for some, text, code in zip(self.blocks, self.text, self.code, strict=True):
+    def blocks(self, n: int) -> Iterator[tuple[slice, slice]]:
+        """Some of the `n` texts after the other, and where their words are."""
+        for start in range(0, n, STEP):
+            stop = min(start + STEP, n)
+            yield slice(start, stop), slice(*np.searchsorted(self.text, np.array([start, stop], np.int32)).tolist())
+
+    def are_often(self, scopes: Ints) -> Mask:
+        """Whether many texts of its scope have a word."""
+        several, once, is_often = int(scopes.max(initial=0)) + 1, list[Ints](), np.empty(len(self.text), bool)
+        for _, cells in self.blocks(len(scopes)):
             # A text counts once, however often it has the word.
-            cells = np.sort(text.astype(np.int64) * n + self.word[code])
-            text, word = np.divmod(cells[np.append(True, cells[1:] != cells[:-1])[: len(cells)]], n)
-            once.append(word * several + scopes[some][text])
+            one = _distinct((self.text[cells].astype(np.int64) << 32) + self.word[self.code[cells]])
+            once.append((one & 0xFFFFFFFF) * several + scopes[one >> 32])
         known = np.sort(np.concatenate(once))
         last = known[_MANY - 1 :]
-        often = np.unique(last[last == known[: len(last)]])
-        for some, text, code in zip(self.blocks, self.text, self.code, strict=True):
-            key = self.word[code] * several + scopes[some][text]
-            yield ~np.isin(key, often)
+        often = _distinct(last[last == known[: len(last)]])
+        for _, cells in self.blocks(len(scopes)):
+            is_often[cells] = np.isin(self.word[self.code[cells]] * several + scopes[self.text[cells]], often)
+        return is_often
+
+
+def _distinct(numbers: Ints) -> Ints:
+    numbers = np.sort(numbers)  # np.unique hashes, ten times as long
+    return np.asarray(numbers[np.append(True, numbers[1:] != numbers[:-1])[: len(numbers)]], np.int64)
 
 
 def _codes(values: pa.Array) -> Ints:

@@ -49,7 +49,7 @@ _BITS_A_TRIGRAM = 8
 """Bits of a signature for each trigram that may differ; with fewer, texts without much in common look alike."""
 _SIGNATURE = 16  # 64-bit words
 _FEW = 64  # texts whose trigrams are read at once
-_LISTS = 1 << 20
+_LISTS = 1 << 18
 """Lists of the texts that have a trigram; some trigrams share one."""
 _MOST_LETTERS = 160_000
 """More than Unicode has assigned; `_FEW` texts of so many letters to the third power are below `_NUMBERS`."""
@@ -88,8 +88,10 @@ class Grams:
 
     def of(self, rows: Ints | slice) -> NDArray[Any]:
         """The sets of some rows, end to end."""
-        text = self.text[rows]
-        return self.members[ranges((np.cumsum(self.lengths) - self.lengths)[text], self.lengths[text])]
+        text, ends = self.text[rows], np.cumsum(self.lengths)
+        if len(text) and (np.diff(text) == 1).all():  # as they lie, so that nothing is copied
+            return self.members[ends[text[0]] - self.lengths[text[0]] : ends[text[-1]]]
+        return self.members[ranges((ends - self.lengths)[text], self.lengths[text])]
 
     @cached_property
     def signatures(self) -> NDArray[np.uint64]:
