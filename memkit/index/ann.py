@@ -507,7 +507,7 @@ def _strip(full: Vectors, short: Vectors, rows: Ints, top: int, threshold: float
     cut, pairs = threshold - _MARGIN, []
     across = short[top : top + _ROWS]
     bounds = np.empty((_ROWS, _COLUMNS), dtype=np.float32)
-    for left in range(top - top % _COLUMNS, len(full), _COLUMNS):
+    for left in range(top, len(full), _COLUMNS):
         down = short[left : left + _COLUMNS]
         out = np.matmul(across, down.T, out=bounds[: len(across), : len(down)])
         # Two flat looks take half the time of one at the maximum and one in two dimensions.
