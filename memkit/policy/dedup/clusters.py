@@ -396,16 +396,14 @@ class _Words(NamedTuple):
         once = pc.list_flatten(chunks).dictionary_encode()
         cut = pc.split_pattern_regex(once.dictionary, r"[^\pL\pN]+")
         encoded = pc.list_flatten(cut).dictionary_encode()
-        is_word, written = pc.not_equal(encoded.indices, pc.index(encoded.dictionary, "")), encoded.dictionary
-        n = np.bincount(pc.list_parent_indices(cut).filter(is_word).to_numpy(), minlength=len(cut))
-        of_chunks = pa.ListArray.from_arrays(np.append(0, np.cumsum(n)), encoded.indices.filter(is_word))
-        words = of_chunks.take(once.indices)
+        words = pa.ListArray.from_arrays(cut.offsets, encoded.indices).take(once.indices)
+        written, code = encoded.dictionary, pc.list_flatten(words).to_numpy()
+        is_word = code != pc.index(written, "").as_py()
         text = pc.list_parent_indices(chunks).to_numpy().astype(np.int32)[pc.list_parent_indices(words).to_numpy()]
         small = pc.utf8_lower(written)
-        has_digit, is_name = (pc.match_substring_regex(written, pattern) for pattern in (r"\pN", r"^\p{Lu}"))
+        has_digit, is_name = (np.asarray(pc.match_substring_regex(written, p), bool) for p in (r"\pN", r"^\p{Lu}"))
         filling = _codes(pc.if_else(has_digit, small, pc.utf8_slice_codeunits(small, 0, _STEM)))
-        code = pc.list_flatten(words).to_numpy()
-        return cls(text, code, np.asarray(has_digit, bool), np.asarray(is_name, bool), _codes(small), filling)
+        return cls(text[is_word], code[is_word], has_digit, is_name, _codes(small), filling)
 
     def blocks(self, n: int) -> Iterator[tuple[slice, slice]]:
         """Some of the `n` texts after the other, and where their words are."""
@@ -418,19 +416,20 @@ class _Words(NamedTuple):
         several, once, is_often = int(scopes.max(initial=0)) + 1, list[Ints](), np.empty(len(self.text), bool)
         for _, cells in self.blocks(len(scopes)):
             # A text counts once, however often it has the word.
-            one = _distinct((self.text[cells].astype(np.int64) << 32) + self.word[self.code[cells]])
+            one = distinct((self.text[cells].astype(np.int64) << 32) + self.word[self.code[cells]])
             once.append((one & 0xFFFFFFFF) * several + scopes[one >> 32])
         known = np.sort(np.concatenate(once))
         last = known[_MANY - 1 :]
-        often = _distinct(last[last == known[: len(last)]])
+        often = distinct(last[last == known[: len(last)]])
         for _, cells in self.blocks(len(scopes)):
             is_often[cells] = np.isin(self.word[self.code[cells]] * several + scopes[self.text[cells]], often)
         return is_often
 
 
-def _distinct(numbers: Ints) -> Ints:
+def distinct(numbers: NDArray[Any]) -> NDArray[Any]:
+    """Some numbers in order, each once."""
     numbers = np.sort(numbers)  # np.unique hashes, ten times as long
-    return np.asarray(numbers[np.append(True, numbers[1:] != numbers[:-1])[: len(numbers)]], np.int64)
+    return np.asarray(numbers[np.append(True, numbers[1:] != numbers[:-1])[: len(numbers)]])
 
 
 def _codes(values: pa.Array) -> Ints:
@@ -440,9 +439,7 @@ def _codes(values: pa.Array) -> Ints:
 def _hashes(values: NDArray[np.uint64], text: Ints, n: int) -> NDArray[np.uint64]:
     """The sum of the values of each text, in whatever order."""
     hashes = np.zeros(n, np.uint64)
-    if len(values):
-        starts = np.flatnonzero(np.append(True, text[1:] != text[:-1]))
-        hashes[text[starts]] = np.add.reduceat(values.astype(np.uint64), starts)
+    np.add.at(hashes, text, values)
     return hashes
 
 

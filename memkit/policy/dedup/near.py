@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from memkit.base.duck import rows_of
 from memkit.base.parallel import bar
 from memkit.index.ann import Bits, Pairs, near_bits
-from memkit.policy.dedup.clusters import STEP, Families, Texts
+from memkit.policy.dedup.clusters import STEP, Families, Texts, distinct
 from memkit.schemas import Ints, Mask
 from memkit.text.analyse import ranges
 from memkit.text.facts import n_shared
@@ -171,8 +171,7 @@ def trigrams(texts: Texts, scopes: Ints, text: Ints | None = None) -> Grams:
         whole = np.ones(len(letters), bool)
         for last in range(1, _SIZE):
             whole[ends[ends >= last] - last] = False
-        cells = np.sort(cells[whole[: len(cells)]])
-        cells = cells[np.append(True, cells[1:] != cells[:-1])[: len(cells)]]  # np.unique hashes, ten times as long
+        cells = distinct(cells[whole[: len(cells)]])
         begins = np.arange(len(some), dtype=wide) * width
         some[:] = np.diff(np.append(np.searchsorted(cells, begins), len(cells)))
         members[done : done + len(cells)] = cells - np.repeat(begins, some)
