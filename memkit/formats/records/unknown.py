@@ -301,7 +301,7 @@ def _above(value: Any, place: Place, kind: type) -> list[Any]:
     return [value for value in above if isinstance(value, kind)]
 
 
-TEXTS = ("text", "content", "memory", "body", "note", "fact", "observation", "data")
+TEXTS = ("text", "content", "memory", "body", "note", "fact", "observation", "data", "textContent")
 """What the text of a memory is called, the surest name first; `description` and `message` name other things too."""
 LISTS = (
     *("memories", "core_memory", "items", "results", "entries", "notes", "records", "facts", "data", "rows"),
