@@ -405,7 +405,7 @@ def make_rows(
     memories: pa.Table,
     chunks: pa.Table,
     former: tuple[MemoryIndex, Ints, Ints] | None = None,
-    owners: Owners | None = None,
+    kept: tuple[Owners, Ints] | None = None,
 ) -> Rows:
     """The columns of `memories` and of their `chunks`, as `make_chunks` returns them.
 
@@ -413,21 +413,22 @@ def make_rows(
     ----------
     former : tuple (MemoryIndex, ndarray of int64, ndarray of int64, each of shape (n_chunks,)), optional
         The former index, the row in it of each chunk (beyond the last one for a new chunk), and its memory.
-    owners : Owners, optional
-        Of the memories, where they are known.
+    kept : tuple (Owners, ndarray of int64), optional
+        The owners of the memories and the twins of the chunks, where they are known.
     """
     memory = former[2] if former else places(chunks["memory_id"], memories["memory_id"])
     texts, littered = chunks["own"], chunks["littered"].to_numpy()
     text, filled = text_codes_since(texts, former[0].rows, former[1]) if former else text_codes(texts)
     kind, kinds = codes(memories["kind"].combine_chunks())
-    some_are_equal, stale_at = text.max(initial=-1) < len(text) - 1, memories["stale_at"]
-    if some_are_equal and owners is None:
+    (owners, twin), stale_at = kept or (None, text), memories["stale_at"]
+    if kept is None and text.max(initial=-1) < len(text) - 1:  # some are equal
         known = former and former[0].rows.owners
         owners = known.since(former[0].memories, memories) if former and known else Owners.of(memories)
+        twin = _twins(owners, memory, text)
     return Rows(
         memory=memory,
         text=text,
-        twin=_twins(owners, memory, text) if owners is not None and some_are_equal else text,
+        twin=twin,
         owners=owners,
         filled=None if filled.all() else filled,
         littered=littered if littered.any() else None,

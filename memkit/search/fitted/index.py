@@ -61,9 +61,10 @@ if TYPE_CHECKING:
 
 _BACKGROUND = 256  # chunks; `MemoryIndex.background` says which
 _WORDS = re.compile(r"\w+")
-ROWS, _CHUNKS, _OWNERS, _KEYS = "rows", "chunks.parquet", "owners.parquet", "keys"
-"""The folder and the files in which a kept corpus has the chunks of its index and the owners of its memories, and the
-column of the hashes of chunks. An owner is what this memkit's formats declare, so other lakes have none.
+ROWS, _CHUNKS, _OWNERS, _TWINS, _KEYS = "rows", "chunks.parquet", "owners.parquet", "twins.parquet", "keys"
+"""The folder and the files in which a kept corpus has the chunks of its index, the owners of its memories and which
+chunks are equal, and the column of the hashes of chunks. An owner is what this memkit's formats declare, so other lakes
+have none.
 """
 
 
@@ -265,6 +266,7 @@ class MemoryIndex:
         write_parquet(folder / _CHUNKS, table.replace_schema_metadata(about), compression="none")
         if self.corpus.kept:
             write_parquet(folder / _OWNERS, self.owners.to_table(), compression="none")
+            write_parquet(folder / _TWINS, pa.table({"twin": self.rows.twin}), compression="none")
 
     def is_fitted_on(self, corpus: Corpus) -> bool:
         """Whether these are the memories of `corpus`."""
@@ -529,6 +531,14 @@ def _saved_rows(corpus: Corpus, settings: Index) -> pa.Table | None:
     return table
 
 
+def _saved_owners(corpus: Corpus, memories: pa.Table) -> tuple[Owners, Ints] | None:
+    """The owners of `memories`, and the twins of their chunks; None where no kept folder has both."""
+    if not (corpus.kept and corpus.snapshot):
+        return None
+    owners, twins = (beside(corpus.snapshot, f"{ROWS}/{name}") for name in (_OWNERS, _TWINS))
+    return None if owners is None or twins is None else (Owners.of_table(owners, memories), twins["twin"].to_numpy())
+
+
 def _of_chunks(settings: Index) -> str:
     """The settings that chunks depend on: all but the encoder and what finds its vectors."""
     return repr({name: value for name, value in settings.get_params(deep=False).items() if name != "encoder"})
@@ -551,11 +561,9 @@ def build(corpus: Corpus, settings: Index, before: MemoryIndex | None = None) ->
         known = _saved_rows(corpus, settings)
         table = make_chunks(memories, settings) if known is None else known.drop_columns(_KEYS)
         table = few_chunks(table.replace_schema_metadata(None))
-        saved = beside(corpus.snapshot, f"{ROWS}/{_OWNERS}") if corpus.kept and corpus.snapshot else None
-        owners = saved and Owners.of_table(saved, memories)
     else:
-        known, owners, (memories, table, former) = None, None, refit_tables(before, corpus_memories, order)
-    rows = make_rows(memories, table, former, owners)
+        known, (memories, table, former) = None, refit_tables(before, corpus_memories, order)
+    rows = make_rows(memories, table, former, None if known is None else _saved_owners(corpus, memories))
     index = MemoryIndex(
         corpus, corpus_memories, settings, order, memories, *_columns_of(table), rows, absent=_absent(settings)
     )
