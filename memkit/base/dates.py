@@ -475,7 +475,7 @@ def _digits_of(match: re.Match[str]) -> str:
     else:
         is_time = "part" in said or ("unit" in said and ("at" in said or "clock" in said["unit"]))
         if not is_time and "ends" in said:
-            before = match.string[: match.start()][-_LONGEST_BOUND:]
+            before = match.string[max(0, match.start() - _LONGEST_BOUND) : match.start()]
             is_count = "unit" not in said or "dash" in said or before or hour in range(5)  # 3 часа
             is_time = bool(_AT_BEGIN.search(before)) if "at" in said else not is_count
     if not is_time or hour > 23 or minute > 59 or (half == "a" and hour > 12):

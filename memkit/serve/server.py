@@ -172,6 +172,7 @@ def _by_name(method: Callable[..., Any], user: str | None) -> inspect.Signature:
 
 def serve_stdio(server: Any) -> None:
     """Serve on standard input and output until the client disconnects; does not return."""
+    threading.Thread(target=_leave_with, args=(os.getppid(),), daemon=True).start()
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     signal.signal(signal.SIGINT, lambda *_: os._exit(_INTERRUPTED))  # a change cut off is finished by the next writer
     code = 0
@@ -187,10 +188,7 @@ def serve_stdio(server: Any) -> None:
 
 
 def _read_halves() -> None:
-    """Let standard input have U+FFFD in place of halves of characters: to the SDK they are no JSON, and no answer.
-
-    When it ends, the client is gone, and so is this process, even if a tool hangs.
-    """
+    """Let standard input have U+FFFD in place of halves of characters: to the SDK they are no JSON, and no answer."""
     wire, (read, write) = os.fdopen(os.dup(0), "rb"), os.pipe()
     os.dup2(read, 0)
 
@@ -199,10 +197,16 @@ def _read_halves() -> None:
             for line in wire:
                 to.write(_ESCAPE.sub(lambda match: b"\\ufffd" if match[2] else match[0], line))
                 to.flush()
-        time.sleep(_GRACE)
-        os._exit(70)
 
     threading.Thread(target=copy, daemon=True).start()
+
+
+def _leave_with(parent: int) -> None:
+    """End the process when the client is gone, even if a tool hangs."""
+    while os.getppid() == parent:
+        time.sleep(0.25)
+    time.sleep(_GRACE)
+    os._exit(70)
 
 
 def serve_http(server: Any, port: int, token: str | None = None, announce: Callable[[str], None] = print) -> None:
