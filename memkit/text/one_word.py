@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from difflib import SequenceMatcher
-from itertools import product, takewhile
+from itertools import pairwise, product, takewhile
 from operator import eq
 from typing import Any, NamedTuple
 
@@ -314,12 +314,13 @@ class Words:
 def _in_order(text: str) -> list[str]:
     """The words of a text without articles; a comma is one, and a sign that stands alone."""
     words = [folded(word.strip(_MARKS) or word) for word in re.findall(r"[^\s,;]+|[,;]", text)]
-    return [word for word in words if word not in ("a", "an", "the") or word is words[-1]]
+    # "A -> B" has no article.
+    return [one for one, after in pairwise([*words, ""]) if one not in ("a", "an", "the") or not after.isalnum()]
 
 
 def _is_told_by_order(before: list[str], outer: list[str], middle: list[str], is_form_kept: bool) -> bool:
     """Whether the outer words, which changed places, say by it what they are: in Russian their forms say so as well."""
-    if not FUNCTION_WORDS.isdisjoint(outer):  # with its preposition a word says the same anywhere
+    if not FUNCTION_WORDS.isdisjoint({*outer} - {"a"}):  # with its preposition a word says the same anywhere
         return False
     joins = [_JOIN.fullmatch(word) for word in (*middle[:1], *middle[-1:])]
     if not is_form_kept:

@@ -29,7 +29,7 @@ APART = (
     ("пиши @ivan о доступе", "пиши ivan о доступе"),
     ("tag it #work", "tag it work"),
     ("the method is __init__", "the method is init"),
-    ("tests > docs", "docs > tests"),
+    ("A -> B -> C", "C -> B -> A"),
     ("- [x] сдать отчёт", "- [ ] сдать отчёт"),
     ("The server is down", "The server is down?"),
     ("Статус сборки 🟢", "Статус сборки 🔴"),
