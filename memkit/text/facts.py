@@ -39,9 +39,10 @@ _SIGN = re.compile(
 )
 _SIGNS = str.maketrans({"−": "-", "–": "-", "≤": "<=", "≥": ">=", "≠": "!=", "→": "->", "⇒": "=>", "←": "<-"})
 _MARKED = re.compile(
-    r"(?P<code>`[^`\n]*`|(?<!\w)__[a-z\d]+__(?!\w))|(?<![\w*/\\])(?P<stars>\*{1,3})(?=[^\s*])(?P<starred>[^*\n]+)(?<=\S)"
-    r"(?P=stars)(?![\w*])|(?<!\w)(?P<lines>_{1,3})(?=[^\s_])(?P<lined>[^_\n]+)(?<=\S)(?P=lines)(?!\w)"
-    r"|(?P<double>~~|==)(?=[^\s=~])(?P<doubled>[^=~\n]+)(?<=\S)(?P=double)|^[^\S\n]*(?:\*[^\S\n]+|[*_=-]{3,}[^\S\n]*$)",
+    r"(?=[`*_~=]|^)(?:(?P<code>`[^`\n]*`|(?<!\w)__[a-z\d]+__(?!\w))|(?<![\w*/\\])(?P<stars>\*{1,3})(?=[^\s*])"
+    r"(?P<starred>[^*\n]+)(?<=\S)(?P=stars)(?![\w*])|(?<!\w)(?P<lines>_{1,3})(?=[^\s_])(?P<lined>[^_\n]+)(?<=\S)"
+    r"(?P=lines)(?!\w)|(?P<double>~~|==)(?=[^\s=~])(?P<doubled>[^=~\n]+)(?<=\S)(?P=double)"
+    r"|^[^\S\n]*(?:\*[^\S\n]+|[*_=-]{3,}[^\S\n]*$))",
     re.MULTILINE,
 )
 """Emphasis, the star of an item and a rule of Markdown: marks, where the same signs in code are facts (*.py, logs*)."""

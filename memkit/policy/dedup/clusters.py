@@ -359,7 +359,6 @@ class Families:
             gaps[some] = _hashes(filling[code[~is_kept]], text[~is_kept], width)
         number, filled = _numbered(skeleton, scopes), _numbered(gaps, scopes)
         # What is said twice counts once, so that without its copies a folder has the templates that it had.
-        n = max(1, len(number))
         fillings = np.unique(number * n + filled) // n
         is_member = (np.bincount(fillings)[number] >= _MANY) & (kept >= _LEAST_WORDS) & (kept >= _LEAST_SHARE * said)
         return cls(is_member, filled)
