@@ -350,8 +350,8 @@ class Families:
         kept, said = np.zeros(n, np.int64), np.zeros(n, np.int64)
         for some, cells in words.blocks(n):
             text, code, width = words.text[cells] - some.start, words.code[cells], some.stop - some.start
-            is_first = np.diff(text, prepend=-1) > 0
-            is_kept = is_often[cells] & ~has_digit[code] & (is_first | ~is_name[code])
+            # A capital letter that begins a text makes no name.
+            is_kept = is_often[cells] & ~has_digit[code] & (~is_name[code] | (np.diff(text, prepend=-1) > 0))
             kept[some], said[some] = np.bincount(text[is_kept], minlength=width), np.bincount(text, minlength=width)
             place = ranges(np.zeros(width, np.int64), kept[some])
             known = mix((words.word[code[is_kept]] << np.int64(24)) + place)
