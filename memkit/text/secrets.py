@@ -314,7 +314,7 @@ def is_mixed(value: str) -> bool:
 
 LEAST, _MOST, _BOUND = 8, 1024, 60
 """Characters of a value that is known again, least and most, and those after which a pattern may have cut it."""
-_AT_ONCE, _MANY = 4, 10_000  # kinds, and texts
+_AT_ONCE, _MANY = 5, 10_000  # kinds, and texts
 _KEPT = 500
 """Characters of a text whose secrets are remembered, at most."""
 _STARTS = re.compile(r"(?<![^\W_])[^\W_]|[^\w\s]|_")
