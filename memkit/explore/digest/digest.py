@@ -127,7 +127,8 @@ class Digest(Tabular):
     @cached_property
     def tables(self) -> Mapping[str, pa.Table]:
         """The rows of each section."""
-        return {name: self.table.filter(pc.equal(self.table["section"], name)) for name in SECTIONS}
+        of_row = self.table["section"]
+        return {name: take_runs(self.table, np.flatnonzero(pc.equal(of_row, name))) for name in SECTIONS}
 
     @property
     def text(self) -> str:
@@ -244,6 +245,7 @@ def digest(
         hide = Mask()
         for name in ("title", "text", "tags", "extra"):  # what any memory calls a secret
             learned(hide, corpus.memories[name])
+        pa.system_memory_pool().release_unused()  # what reading and this took and gave back: a seventh of all
         span = replace(span, changes=_shown(span.changes, hide))
         notes = [note for note in (*span.notes, never_listed(span.after.memories)) if note]
         step.update()
@@ -256,6 +258,7 @@ def digest(
         if n_compared < span.after.memories.num_rows:
             notes.append(f"Contradictions were looked for among the {n_compared:,} newest memories only.")
         step.update()
+        pa.system_memory_pool().release_unused()
         decided, named = _of_sentences(span, mentions)
         step.update()
     rows = [
@@ -317,17 +320,9 @@ _PLACED = ("date", "memory_id", "path", "line", "title")
 
 def _of_contradictions(changes: pa.Table, contradicted: pa.Table) -> list[Row]:
     newer = {row["memory_id"]: row for row in changes.select(["memory_id", "path", "line", "title"]).to_pylist()}
-    return [
-        {
-            "section": "contradictions",
-            "what": row["kind"],
-            "date": row["newer_at"],
-            **newer[row["by_id"]],
-            "text": row["newer_text"],
-            "before": row["older_text"],
-        }
-        for row in contradicted.to_pylist()
-    ]
+    named = {"kind": "what", "newer_at": "date", "by_id": "memory_id", "newer_text": "text", "older_text": "before"}
+    found = contradicted.select([*named]).rename_columns([*named.values()]).to_pylist()
+    return [{"section": "contradictions", **newer[row["memory_id"]], **row} for row in found]
 
 
 def _of_sentences(span: Span, least: int) -> tuple[list[Row], list[Row]]:

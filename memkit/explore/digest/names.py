@@ -20,15 +20,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.base.dates import MONTHS, WEEKDAYS
-from memkit.extend import analyse
-from memkit.extend.showing import rows_of
-from memkit.schemas import tuples_of
+from memkit.text.analyse import Analyser
 from memkit.text.languages import FUNCTION_WORDS, folded
 
 LEAST_MENTIONS = 2
 _LEAST_LETTERS = 3
-_PARTS, _PART = 3, 10_000
-"""The most words of one name; the memories or sentences whose words are counted together."""
+_PARTS, _PART, _FEW = 3, 4_000, 200
+"""The most words of one name; the texts or sentences, and the words, that are looked at together."""
 # Languages and peoples, which English writes with a capital, and words that letters and notes begin with.
 _LANGUAGES = "english russian german french spanish italian chinese japanese polish portuguese dutch european american"
 _BEGINNINGS = "todo note notes fixme warning important example hello thanks dear привет здравствуйте спасибо вы вам вас"
@@ -44,6 +42,9 @@ _LEFT_OUT = re.compile(
 _MAY_LEAVE_OUT = re.compile(r"[`/\\@#\[]|\.[a-z]")
 """What a sentence with any of these has."""
 _WORD = re.compile(r"[^\W\d_]+(?:[-'’][^\W\d_]+)*")
+_LETTER = r"[^\W\d_]"
+_WITH_CAPITAL = re.compile(rf"[^\W\d_a-zа-яё](?<!{_LETTER}.)(?<!{_LETTER}[-'’].){_LETTER}*(?:[-'’]{_LETTER}+)*")
+"""Such words alone that may have a capital, in a quarter of the time."""
 _BEGIN = re.compile(rf"[\W\d_]*(?:{_WORD.pattern})?")
 """A sentence as far as its first word."""
 _OPENS = re.compile(r"[:\"“”„«'‘(\[|>•.!?…/]\s*$")
@@ -52,9 +53,8 @@ _LABEL = re.compile(r"[\s>+•–-]*(?:\|[^|\n]*\||[A-ZА-ЯЁ0-9][^\s:]*(?: (?:
 """The name of a value at the begin of a line ("Session Key: …"), or the first cell of a row."""
 _VALUE = 4
 """The most words of such a value: what is longer was said by whoever is named before it."""
-_LETTERS, _CAPITAL = r"\p{L}+(?:[-'’]\p{L}+)*", r"^\p{Lu}.*\p{Ll}"
 _LATER = r"[\p{L}\p{N}].*\P{L}[\p{Lu}\p{Nl}]"
-"""RE2: a word, what one with a capital matches, and a sentence with one that is not its first word."""
+"""RE2: a sentence with a word with a capital that is not its first word."""
 
 
 class Mention(NamedTuple):
@@ -174,10 +174,10 @@ def new_names(texts: Iterable[tuple[str, bool]], before: pa.Table, least: int = 
     candidates = {stem for stem, count in within.items() if stem and count >= max(small[stem], 1)}
     if not candidates:
         return []
-    known, written_small = _words_before(before, {word for word, stem in stem_of.items() if stem in candidates})
-    for word, count in written_small.items():
+    candidates -= set(_stems(_capitals(before)).values())
+    for word, count in _counts(before, {word for word, stem in stem_of.items() if stem in candidates}).items():
         small[stem_of[word]] += count
-    candidates = {stem for stem in candidates - known if within[stem] >= small[stem]}
+    candidates = {stem for stem in candidates if within[stem] >= small[stem]}
     is_part = [word in _PARTICLES or stem_of[word] in candidates for word in listed]
     is_kept = np.array(is_part, bool)[of_word]
     follows = flag % 2 == 1
@@ -222,7 +222,7 @@ def _joined(mentioned: Iterable[Mention], stem_of: Mapping[str, str]) -> list[Na
 def _stems(words: Iterable[str]) -> dict[str, str]:
     """The stem of each word; "" for a word that is no name."""
     listed = sorted(words)
-    stems = (" ".join(terms) for terms in analyse(listed))
+    stems = (" ".join(terms) for terms in Analyser().terms(listed))  # of its own, as the shared one keeps all words
     return {word: "" if _is_no_name(word) else stem for word, stem in zip(listed, stems, strict=True)}
 
 
@@ -232,19 +232,25 @@ def _is_no_name(word: str) -> bool:
     return len(word) < _LEAST_LETTERS or is_common or _DAYS.fullmatch(word) is not None
 
 
-_WORDS_BEFORE = """
-with words as (select unnest(regexp_extract_all(concat_ws(chr(10), title, text), $letters)) as word from memories),
-counted as (select word, count(*) as n from words group by word)
-from counted where regexp_matches(word, $capital) or word in (select unnest($words))
-"""
+def _parts(memories: pa.Table) -> Iterator[pa.ChunkedArray]:
+    """Their titles and texts, some at a time."""
+    yield from (
+        memories[name].slice(start, _PART) for name in ("title", "text") for start in range(0, len(memories), _PART)
+    )
 
 
-def _words_before(memories: pa.Table, words: set[str]) -> tuple[set[str], dict[str, int]]:
-    """The stems of all words with a capital, and how often these words stand in small letters; linear in the texts."""
-    small = {word.lower(): word for word in sorted(words)}
-    values = {"letters": _LETTERS, "capital": _CAPITAL, "words": sorted(small)}
-    counts, texts = Counter[str](), memories.select(["title", "text"])
-    for start in range(0, len(texts), _PART):  # of all at once the words would be a second copy
-        counts.update(dict(tuples_of(rows_of(_WORDS_BEFORE, values, memories=texts.slice(start, _PART)), "word", "n")))
-    known = set(_stems(word for word in counts if word[0].isupper()).values())
-    return known, {small[word]: count for word, count in counts.items() if word in small}
+def _capitals(memories: pa.Table) -> set[str]:
+    """All words with a capital; linear in the texts."""
+    found = (_WITH_CAPITAL.findall("\n".join(part.drop_null().to_pylist())) for part in _parts(memories))
+    return {word for of_part in found for word in of_part if _has_capital(word)}
+
+
+def _counts(memories: pa.Table, words: set[str]) -> Counter[str]:
+    """How often words stand in small letters; linear in the texts, of which those without these words are not cut."""
+    small, counts = {word.lower(): word for word in sorted(words)}, Counter[str]()
+    for start in range(0, len(small), _FEW):
+        asked = {*[*small][start : start + _FEW]}
+        for part in _parts(memories):
+            texts = part.filter(pc.match_substring_regex(part, "|".join(map(re.escape, asked)))).to_pylist()
+            counts.update(small[word] for text in texts for word in _WORD.findall(text) if word in asked)
+    return counts
