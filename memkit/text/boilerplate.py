@@ -122,7 +122,7 @@ def wrapping(patterns: Iterable[str]) -> str:
     return "|".join(f"(?:{pattern})" for pattern in patterns if _KEPT not in pattern)
 
 
-WRAPPERS = tuple(pattern for pattern in PATTERNS if _KEPT not in pattern)
+WRAPPERS = wrapping(PATTERNS)
 """What chat programs write around messages."""
 
 
@@ -145,7 +145,7 @@ def evidence(texts: pa.Array | pa.ChunkedArray, patterns: Sequence[str]) -> pa.A
     # Pieces are taken together, as Arrow compiles a pattern for each of them.
     if isinstance(texts, pa.ChunkedArray):
         return pa.chunked_array([evidence(texts.combine_chunks(), patterns)])
-    if not patterns or not pc.any(has_any := matches_any(texts, tuple(patterns))).as_py():
+    if not patterns or not pc.any(has_any := _matches_any(texts, tuple(patterns))).as_py():
         return texts
     some = texts.filter(has_any)
     for pattern in patterns:
@@ -154,7 +154,7 @@ def evidence(texts: pa.Array | pa.ChunkedArray, patterns: Sequence[str]) -> pa.A
     return pc.replace_with_mask(texts, has_any, some)
 
 
-def matches_any(texts: pa.Array | pa.ChunkedArray, patterns: tuple[str, ...]) -> pa.Array | pa.ChunkedArray:
+def _matches_any(texts: pa.Array | pa.ChunkedArray, patterns: tuple[str, ...]) -> pa.Array | pa.ChunkedArray:
     """Which texts one of the patterns matches; null for null."""
     return reduce(pc.or_, (pc.match_substring_regex(texts, pattern) for pattern in _patterns_to_match(patterns)))
 
@@ -168,7 +168,7 @@ def _patterns_to_match(patterns: tuple[str, ...]) -> tuple[str, ...]:
     """Patterns of which one matches where one of `patterns` does: declared ones without a group as one."""
     for pattern in patterns:
         _without(pa.array([""]), pattern)
-    joined = [pattern for pattern in patterns if pattern in WRAPPERS and _LONG not in pattern]
+    joined = [one for one in patterns if one in PATTERNS and _KEPT not in one and _LONG not in one]
     others = [pattern for pattern in patterns if pattern not in joined]
     return (*filter(None, [wrapping(joined)]), *others)
 

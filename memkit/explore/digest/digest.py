@@ -40,7 +40,7 @@ from memkit.schemas import TIMESTAMP, column, table, tuples_of, with_column
 from memkit.search.ask import check_user
 from memkit.search.fitted.chunks import take_runs
 from memkit.tables.secrets import learned, masked
-from memkit.text.boilerplate import WRAPPERS, matches_any, spans
+from memkit.text.boilerplate import WRAPPERS, spans
 from memkit.text.secrets import Mask
 
 DIGEST = table(
@@ -290,7 +290,7 @@ def _shown(changes: pa.Table, hide: Mask) -> pa.Table:
     kinds = {name: learned(hide, changes[name]) for name in _HELD}
     for name in _HELD:
         texts = masked(changes[name], hide, kinds[name])
-        is_wrapped = pc.fill_null(matches_any(texts, WRAPPERS), False).combine_chunks()
+        is_wrapped = pc.fill_null(pc.match_substring_regex(texts, WRAPPERS), False).combine_chunks()
         if pc.any(is_wrapped).as_py():
             plain = pa.array(map(_unwrapped, texts.filter(is_wrapped).to_pylist()), pa.string())
             texts = pc.replace_with_mask(texts, is_wrapped, plain)
@@ -301,7 +301,7 @@ def _shown(changes: pa.Table, hide: Mask) -> pa.Table:
 def _unwrapped(text: str) -> str:
     """A text without what chat programs write around messages, its lines where they are; itself where that is all."""
     pieces, end = [], 0
-    for begins, ends in spans(text, WRAPPERS):
+    for begins, ends in spans(text, (WRAPPERS,)):
         pieces += [text[end:begins], "\n" * text.count("\n", begins, ends)]
         end = ends
     rest = "".join([*pieces, text[end:]])

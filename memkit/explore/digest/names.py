@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.base.dates import MONTHS, WEEKDAYS
-from memkit.text.analyse import Analyser
+from memkit.extend import analyse
 from memkit.text.languages import FUNCTION_WORDS, folded
 
 LEAST_MENTIONS = 2
@@ -222,7 +222,7 @@ def _joined(mentioned: Iterable[Mention], stem_of: Mapping[str, str]) -> list[Na
 def _stems(words: Iterable[str]) -> dict[str, str]:
     """The stem of each word; "" for a word that is no name."""
     listed = sorted(words)
-    stems = (" ".join(terms) for terms in Analyser().terms(listed))  # of its own, as the shared one keeps all words
+    stems = (" ".join(terms) for terms in analyse(listed))
     return {word: "" if _is_no_name(word) else stem for word, stem in zip(listed, stems, strict=True)}
 
 
