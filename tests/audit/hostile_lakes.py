@@ -1,7 +1,8 @@
 """Forges lakes at random and uses them as a victim would: ``python tests/audit/hostile_lakes.py [N] [seed]``.
 
-Each forgery is signed again, as an attacker can. Using it must work or raise one of memkit's own errors, whatever is
-wrong, and never show or move a file beside the lake. The seed of each lake is printed before it is used.
+Most forgeries are signed again, as an attacker can. Using one must work or raise one of memkit's own errors, whatever
+is wrong, and never show or move a file beside the lake. Where nothing but arrays of the arms is damaged, and not
+signed, the answers are those of the lake as it was. The seed of each lake is printed before it is used.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ import sys
 import warnings
 from collections import Counter
 from collections.abc import Callable
-from hashlib import blake2b
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -24,6 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import memkit as mk
+from memkit.base.hashes import digest_of_path
 from memkit.tables.samples import write_files
 
 SECRET = "canary of a neighbour"
@@ -92,6 +93,34 @@ def column(lake: Path, chance: random.Random) -> str:
     return f"{path.relative_to(lake)}: {name} {how}"
 
 
+def array(lake: Path, chance: random.Random) -> str:
+    """Change the type, the shape, the values or the header of an array of any arm."""
+    path = chance.choice(sorted(lake.rglob("*.npy")))
+    values = np.load(path)
+    most = np.iinfo(values.dtype).max if values.dtype.kind in "iu" else np.nan
+    kind = chance.choice([np.int8, np.uint16, np.int64, np.float16, np.float32, np.complex64, object, "S3", "V2"])
+    with np.errstate(all="ignore"):
+        changes: dict[str, Any] = {
+            str(kind): np.zeros(values.shape, kind) if kind == "V2" else values.astype(kind),
+            "most": np.full_like(values, most),
+            "zeros": values * 0,
+            "reversed": values[::-1],
+            "shifted": np.roll(values, 1, axis=0),
+            "cut": values[: len(values) // 2],
+            "twice": np.concatenate([values, values]),
+            "flat": values.ravel(),
+            "turned": np.asfortranarray(np.concatenate([values, values], axis=1)),
+            "none": values[:0],
+        }
+    how = chance.choice([*changes, "header"])
+    if how == "header":
+        length = chance.choice([b"9" * 6, b"9" * 18, b"-1", b"True", b"1e9", b"(2, 2)"])
+        path.write_bytes(path.read_bytes().replace(b"'shape': (%d" % len(values), b"'shape': (" + length))
+    else:
+        np.save(path, changes[how], allow_pickle=True)
+    return f"{path.relative_to(lake)}: {how}"
+
+
 def link(lake: Path, chance: random.Random) -> str:
     """Put a link to the victim in the place of a file or folder, or beside them."""
     path = chance.choice([*sorted(lake.rglob("*")), lake / ".memkit-lock", lake / ".saving-x"])
@@ -111,17 +140,17 @@ def unfinished(lake: Path, chance: random.Random) -> str:
     return "unfinished: " + chance.choice([flip, value, column])(other, chance)
 
 
-WAYS = [flip, value, value, column, column, link, unfinished]
+WAYS = [flip, value, value, column, column, array, array, link, unfinished]
 
 
 def sign(lake: Path) -> None:
     """Give every file that a manifest names its hash, where the manifest still has that form."""
-    for manifest in lake.rglob("manifest.json"):
+    for manifest in [*lake.rglob("retriever.json"), *lake.rglob("manifest.json")]:  # the second names the first
         try:
             document = json.loads(manifest.read_text())
             for name in document["files"]:
-                data = (manifest.parent / name).read_bytes()
-                document["files"][name] = blake2b(data, digest_size=16).hexdigest()
+                is_quick = manifest.name == "retriever.json" or name.startswith(("vectors/", "rows/"))
+                document["files"][name] = digest_of_path(manifest.parent / name, quick=is_quick)
             manifest.write_text(json.dumps(document))
         except (OSError, ValueError, KeyError, TypeError):
             pass
@@ -146,13 +175,17 @@ def main(n: int = 200, seed: int = 0) -> None:
         home = Path(name)
         corpus = mk.read(write_files(home / "source", {"a.md": "# пул соединений\nдесять\n", "b.md": "# чай\n"}))
         mk.Retriever(encoder="hash").fit(corpus).corpus_.save(home / "template")
+        expected = use(home / "template")
         for number in range(seed, seed + n):
             chance, place = random.Random(number), home / "one"
             write_files(place / "victim", {"secret.md": SECRET, "memories.parquet": SECRET})
             shutil.copytree(home / "template", place / "lake")
-            ways = [chance.choice(WAYS)(place / "lake", chance) for _ in range(chance.choice([1, 1, 2]))]
-            sign(place / "lake")
-            print(number, *ways, sep="; ", flush=True)
+            some = [chance.choice(WAYS) for _ in range(chance.choice([1, 1, 2]))]
+            ways = [way(place / "lake", chance) for way in some]
+            is_signed = chance.random() < 0.7
+            if is_signed:
+                sign(place / "lake")
+            print(number, *ways, "signed" if is_signed else "not signed", sep="; ", flush=True)
             try:
                 shown = use(place / "lake")
                 counts["used"] += 1
@@ -160,6 +193,7 @@ def main(n: int = 200, seed: int = 0) -> None:
                 shown = ""
                 counts[type(error).__name__] += 1
             assert SECRET not in shown
+            assert is_signed or {*some} != {array} or shown == expected
             assert {path.name for path in (place / "victim").iterdir()} == {"secret.md", "memories.parquet"}
             shutil.rmtree(place)
     print(dict(counts))
