@@ -262,11 +262,10 @@ class MemoryIndex:
         keys = pa.array(self.keys.tolist(), pa.binary()) if has_keys else pa.nulls(len(self.texts), pa.binary())
         table = self.table.append_column(_KEYS, keys)
         about = {"settings": _of_chunks(self.settings), "digests": json.dumps(self.digests)}
-        # Not compressed: that takes more than half of the time to write it and to read it.
-        write_parquet(folder / _CHUNKS, table.replace_schema_metadata(about), compression="none")
-        if self.corpus.kept:
-            write_parquet(folder / _OWNERS, self.owners.to_table(), compression="none")
-            write_parquet(folder / _TWINS, pa.table({"twin": self.rows.twin}), compression="none")
+        write_parquet(folder / _CHUNKS, table.replace_schema_metadata(about), quick=True)
+        if self.corpus.kept or self.rows.owners:  # else a fit asks for none
+            write_parquet(folder / _OWNERS, self.owners.to_table(), quick=True)
+            write_parquet(folder / _TWINS, pa.table({"twin": self.rows.twin}), quick=True)
 
     def is_fitted_on(self, corpus: Corpus) -> bool:
         """Whether these are the memories of `corpus`."""
@@ -532,7 +531,7 @@ def _saved_rows(corpus: Corpus, settings: Index) -> pa.Table | None:
 
 
 def _saved_owners(corpus: Corpus, memories: pa.Table) -> tuple[Owners, Ints] | None:
-    """The owners of `memories`, and the twins of their chunks; None where no kept folder has both."""
+    """The owners of `memories`, and the twins of their chunks; None where no lake of the user's has both."""
     if not (corpus.kept and corpus.snapshot):
         return None
     owners, twins = (beside(corpus.snapshot, f"{ROWS}/{name}") for name in (_OWNERS, _TWINS))
