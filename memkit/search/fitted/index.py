@@ -532,10 +532,8 @@ def _saved_rows(corpus: Corpus, settings: Index) -> pa.Table | None:
 
 def _saved_owners(corpus: Corpus, memories: pa.Table) -> tuple[Owners, Ints] | None:
     """The owners of `memories`, and the twins of their chunks; None where no lake of the user's has both."""
-    if not (corpus.kept and corpus.snapshot):
-        return None
-    owners, twins = (beside(corpus.snapshot, f"{ROWS}/{name}") for name in (_OWNERS, _TWINS))
-    return None if owners is None or twins is None else (Owners.of_table(owners, memories), twins["twin"].to_numpy())
+    owners, twins = (corpus.snapshot and beside(corpus.snapshot, f"{ROWS}/{name}") for name in (_OWNERS, _TWINS))
+    return None if not owners or not twins else (Owners.of_table(owners, memories), twins["twin"].to_numpy())
 
 
 def _of_chunks(settings: Index) -> str:
