@@ -514,8 +514,7 @@ def write_parquet(path: Path | BytesIO, table: pa.Table, *, quick: bool = False)
             return
         # Texts and vectors are mostly different: a dictionary would take longer to build than to write them.
         repeated = [name for name in table.column_names if table[name].nbytes <= _REPEATED * table.num_rows]
-        has_vectors = any(pa.types.is_fixed_size_list(column) for column in table.schema.types)
-        compression = "none" if has_vectors else "zstd"
+        compression = "none" if any(map(pa.types.is_fixed_size_list, table.schema.types)) else "zstd"  # vectors
         parquet().write_table(table.combine_chunks(), file, compression=compression, use_dictionary=repeated)
 
 
