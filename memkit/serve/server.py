@@ -95,7 +95,7 @@ def make_server(tools: Tools, *, read_only: bool = False) -> Any:
         tool = Tool.from_function(in_turn(method), annotations=hints)
         model = tool.fn_metadata.arg_model  # refuse unknown arguments, so that a misspelt one is not dropped
         model.model_config["extra"] = "forbid"
-        model.model_config["strict"] = True  # "yes" is no confirmation
+        model.model_config["strict"] = not reads  # "yes" is no confirmation, but "5" is five hits
         model.model_rebuild(force=True)
         tool.parameters = model.model_json_schema(by_alias=True)
         return tool

@@ -125,7 +125,7 @@ def test_over_standard_input_and_output_with_odd_names(root: Path, tmp_path: Pat
 
     async def odd(client: Any) -> None:
         await drive(client)
-        answer = await client.call_tool("memory_search", {"query": "липовый мёд"})
+        answer = await client.call_tool("memory_search", {"query": "липовый мёд", "k": "5"})
         assert not answer.is_error
 
     with (tmp_path / "errors").open("w") as errors:
