@@ -22,8 +22,8 @@ CEILINGS = {
     ),
     "public names": (64, "what is at the top; the rest is in rooms, as mk.errors and mk.labels"),
     "lines of tests": (
-        62_112,
-        "34 for the audit of damaged arrays; 14 for a second run of dedup; 7 for an index of texts that waits",
+        62_150,
+        "34 for the audit of damaged arrays; 14 for a second run of dedup; 38 for a vault of any size to measure on",
     ),
     "modules at the top": (0, "the top level has a file of the project, a README and four folders"),
     "longest module": (638, "memkit/text/secrets.py, whose rows are data"),

@@ -1,10 +1,12 @@
 """A corpus like life: real paragraphs recombined into plain notes, notes with front matter, logs and linked pages.
 
-    python tests/benchmarks/life.py TARGET [--notes 10000] [--texts FOLDER]
+    python tests/benchmarks/life.py TARGET [--notes 10000] [--texts FOLDER] [--vault]
 
 Paragraphs are those of data/, and of the Parquet, Markdown and text files of `--texts`. A quarter of the files is of
 each sort; every other one is Russian, one in ten mixes languages. Lengths in words are lognormal around a median of 60,
-up to 2,000. A tenth repeats an earlier file but for a word or a number. The same arguments make the same bytes.
+up to 2,000. A tenth repeats an earlier file but for a word or a number. With `--vault` all are one vault as a person
+fills it in years: of 37 files 20 are stubs, the others long linked pages with tasks and, of each twenty, a log. The
+same arguments make the same bytes.
 
 >>> paragraphs("Чай без сахара, как всегда.\\n\\nNo.")
 ['Чай без сахара, как всегда.']
@@ -17,7 +19,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import date, timedelta
 from pathlib import Path
 
@@ -35,8 +37,13 @@ _HEADS = {
 }
 _TAGS = {"ru": ["работа", "идеи", "дом", "проект/отчёт", "здоровье"], "en": ["work", "ideas", "home", "project/api"]}
 _SAYS = {"ru": ["См. {}.", "Подробнее — {}.", "Ср. {}"], "en": ["See {}.", "More in {}.", "Compare {}"]}
+_STUBS = (
+    *("# {title}\n", "# {title}\n\n{link}\n", "---\ntitle: '{title}'\n---\n", "{link}\n", "", "#{tag}\n"),
+    *("---\ncreated: {day}\ntags: [{tag}]\n---\n\n# {title}\n", "![[{title}.png]]\n"),
+)
+"""Pages that people begin and leave."""
 _CODE = "```python\npool = connect(size={}, timeout=2.5)\n```"
-_START = date(2024, 1, 1)
+_START, _VAULT_START = date(2024, 1, 1), date(2021, 6, 1)
 
 
 def paragraphs(text: str) -> list[str]:
@@ -67,16 +74,16 @@ def _column_texts(path: Path) -> list[str]:
     return [text for name in names for text in table[name].to_pylist() if text]
 
 
-def files(count: int, pool: Iterable[str], seed: int = 0) -> dict[str, str]:
+def files(count: int, pool: Iterable[str], seed: int = 0, is_vault: bool = False) -> dict[str, str]:
     """`count` files of paragraphs of `pool`: path and text."""
-    maker = _Maker(list(pool), count, seed)
+    maker = (_Vault if is_vault else _Maker)(list(pool), count, seed)
     return dict(maker.file(row) for row in range(count))
 
 
-def write(target: Path, count: int, texts: Path | None = None, seed: int = 0) -> int:
+def write(target: Path, count: int, texts: Path | None = None, seed: int = 0, is_vault: bool = False) -> int:
     """Write the corpus below `target`; the bytes written."""
     size = 0
-    for name, text in files(count, known_paragraphs(texts), seed).items():
+    for name, text in files(count, known_paragraphs(texts), seed, is_vault).items():
         path = target / name
         path.parent.mkdir(parents=True, exist_ok=True)
         size += path.write_bytes(text.encode())
@@ -87,6 +94,8 @@ def write(target: Path, count: int, texts: Path | None = None, seed: int = 0) ->
 
 class _Maker:
     """Draws files one after the other; each may link to and repeat any before it."""
+
+    median, words_of_section = MEDIAN, 120
 
     def __init__(self, pool: list[str], count: int, seed: int) -> None:
         self.rng = np.random.default_rng([seed, count])
@@ -101,8 +110,7 @@ class _Maker:
         sort, language = SORTS[row % 4], "ru" if row // 4 % 2 else "en"
         body = self._edited(self.bodies[self._below(row)]) if row > 9 and self._happens(0.1) else self._body(language)
         self.bodies.append(body)
-        title = " ".join(body.split("\n", 1)[0].split()[:6]).strip("#-*` .,:;[]|\"'") or f"Note {row}"
-        slug = _NO_WORD.sub("-", title).strip("-").lower()[:60] + f"-{row}"
+        title, slug = self._called(row, body)
         day = _START + timedelta(days=row // 4)
         if sort == "plain":
             return f"plain/{row % 100:02}/{slug}.md", f"# {title}\n\n{body}\n"
@@ -114,6 +122,11 @@ class _Maker:
         path = f"{row % 30:02}/{slug}"
         self.pages.append((path, title))
         return f"vault/{path}.md", self._page(language, title, day, body)
+
+    @staticmethod
+    def _called(row: int, body: str) -> tuple[str, str]:
+        title = " ".join(body.split("\n", 1)[0].split()[:6]).strip("#-*` .,:;[]|\"'") or f"Note {row}"
+        return title, _NO_WORD.sub("-", title).strip("-").lower()[:60] + f"-{row}"
 
     def _log(self, day: date, body: str) -> str:
         """A day: each paragraph an entry, half of the days with a time for each."""
@@ -142,8 +155,8 @@ class _Maker:
 
     def _body(self, language: str) -> str:
         """Paragraphs up to the drawn number of words, under headings where there are many."""
-        wanted = int(np.clip(MEDIAN * np.exp(SPREAD * self.rng.standard_normal()), LEAST, MOST))
-        is_mixed, blocks, n_words, next_head = self._happens(0.1), list[str](), 0, 120
+        wanted = int(np.clip(self.median * np.exp(SPREAD * self.rng.standard_normal()), LEAST, MOST))
+        is_mixed, blocks, n_words, next_head = self._happens(0.1), list[str](), 0, self.words_of_section
         while n_words < wanted:
             spoken = self._of(["ru", "en"]) if is_mixed else language
             words = self._of(self.pool[spoken]).split(" ")[: wanted - n_words]
@@ -151,7 +164,7 @@ class _Maker:
             blocks.append(self._block(" ".join(words)))
             if n_words > next_head and n_words < wanted:
                 blocks.append(f"## {self._of(_HEADS[language])}")
-                next_head += 120
+                next_head += self.words_of_section
         return "\n\n".join(blocks)
 
     def _block(self, text: str) -> str:
@@ -174,7 +187,7 @@ class _Maker:
     def _quoted(text: str) -> str:
         return "'" + text.replace("'", "''") + "'"
 
-    def _of(self, values: list[str]) -> str:
+    def _of(self, values: Sequence[str]) -> str:
         return values[self._below(len(values))]
 
     def _below(self, most: int) -> int:
@@ -184,17 +197,42 @@ class _Maker:
         return bool(self.rng.random() < share)
 
 
+class _Vault(_Maker):
+    """Draws a vault, twenty files a day."""
+
+    median, words_of_section = 315, 155
+
+    def file(self, row: int) -> tuple[str, str]:
+        language, day = "ru" if row // 4 % 2 else "en", _VAULT_START + timedelta(days=row // 20)
+        folder = f"vault/{'проекты' if language == 'ru' else 'areas'}/{row % 300:03}"
+        if row % 37 >= 17:
+            title, slug = self._called(row, self._of(self.pool[language]).replace("'", ""))
+            said = {"title": title, "link": self._link(), "tag": self._tags(language)[0], "day": day}
+            return f"{folder}/{slug}.md", self._of(_STUBS).format(**said)
+        body = self._edited(self._of(self.bodies)) if self.bodies and self._happens(0.02) else self._body(language)
+        self.bodies.append(body)
+        if self._happens(0.15):
+            tasks = (" ".join(self._of(self.pool[language]).split()[:6]) for _ in range(3))
+            body += "\n\n" + "\n".join(f"- [{self._of([' ', 'x'])}] {task}" for task in tasks)
+        if row % 20 == 0:
+            return f"vault/journal/{day}.md", self._log(day, body)
+        title, slug = self._called(row, body)
+        self.pages.append((f"{folder.removeprefix('vault/')}/{slug}", title))
+        return f"{folder}/{slug}.md", self._page(language, title, day, body)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("target", type=Path)
     parser.add_argument("--notes", type=int, default=10_000)
     parser.add_argument("--texts", type=Path, help="a folder of texts, besides those of data/")
+    parser.add_argument("--vault", action="store_true", help="one large vault, with stubs")
     options = parser.parse_args()
-    size = write(options.target, options.notes, options.texts)
+    size = write(options.target, options.notes, options.texts, is_vault=options.vault)
     print(f"{options.notes:,} files of recombined paragraphs, {size:,} bytes")
 
 
-TINY = "{folder}/life --notes 20"
+TINY = "{folder}/life --notes 40 --vault"
 
 
 if __name__ == "__main__":
