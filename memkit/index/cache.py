@@ -294,9 +294,6 @@ MANY_QUERIES = 16
 _BATCH = 2048  # texts encoded between two writes at most: what an interrupted run can lose
 _LONG = 60.0  # seconds of encoding from which a message says how long it takes
 _MODELS = "models"
-_MODEL_FILES = f"{_MODELS}/*/*.*"
-_FORMER = f"*/{'[0-9a-f]' * 32}.parquet"
-"""Files of earlier versions, before the SQLite file."""
 
 
 class VectorCache:
@@ -341,8 +338,7 @@ class VectorCache:
     def size(self) -> int:
         """Bytes on disk, with those of a converted model, which `max_disk` does not bound."""
         shelf = self._shelf
-        beside = [*self._files(_MODEL_FILES), *self._files(_FORMER)]
-        return (shelf.size if shelf else 0) + sum(path.stat().st_size for path in beside)
+        return (shelf.size if shelf else 0) + sum(path.stat().st_size for path in self._model_files())
 
     @property
     def _shelf(self) -> Shelf | None:
@@ -365,7 +361,7 @@ class VectorCache:
             self._bytes = 0
         if shelf := self._shelf:
             shelf.clear()
-        for path in (*self._files(_MODEL_FILES), *self._files(_FORMER)):
+        for path in self._model_files():
             path.unlink(missing_ok=True)
 
     def forget(self, texts: Iterable[str]) -> None:
@@ -382,12 +378,10 @@ class VectorCache:
                 self._bytes -= self._memory.pop(known).nbytes
         if shelf := self._shelf:
             shelf.forget(gone)
-        for path in self._files(_FORMER):  # nobody reads them
-            path.unlink(missing_ok=True)
 
-    def _files(self, pattern: str) -> list[Path]:
+    def _model_files(self) -> list[Path]:
         folder = self.folder
-        return [] if folder is None else [*folder.glob(pattern)]
+        return [] if folder is None else [*folder.glob(f"{_MODELS}/*/*.*")]
 
     def __repr__(self) -> str:
         folder = self.folder

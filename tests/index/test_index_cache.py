@@ -430,20 +430,6 @@ def test_it_can_be_cleared_and_nothing_else_in_its_folder_goes(tmp_path: Path) -
     assert encoder.n_encoded == 3
 
 
-@pytest.mark.parametrize("drop", [VectorCache.clear, lambda cache: cache.forget(["память"])], ids=["clear", "forget"])
-def test_vectors_in_files_of_former_versions_go_and_no_others(
-    tmp_path: Path, drop: Callable[[VectorCache], None]
-) -> None:
-    former, foreign = tmp_path / "word-vectors" / f"{'0a' * 16}.parquet", tmp_path / "tables" / "mine.parquet"
-    for path in (former, foreign):
-        path.parent.mkdir()
-        path.write_bytes(b"PAR1")
-    cache = VectorCache(tmp_path)
-    assert cache.size == 4
-    drop(cache)
-    assert (former.exists(), foreign.exists(), cache.size) == (False, True, 0)
-
-
 def test_where_the_users_folder_cannot_be_written_work_goes_on_in_memory_and_it_is_said_once(
     users: Callable[..., VectorCache], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
