@@ -33,7 +33,6 @@ def written() -> tuple[str, ...]:
     return tuple(sorted({ending for format in in_use() for ending in format.writes}))
 
 
-"""Suffixes of the files that memkit's formats write."""
 _ODD = re.compile(r'[<>:"|?*]')
 """Characters that some systems do not allow in a name."""
 RESERVED = re.compile(r"(?:con|prn|aux|nul|conin\$|conout\$|(?:com|lpt)[0-9¹²³])(?=[. ]*(?:\.|$))", re.IGNORECASE)

@@ -236,12 +236,8 @@ class Journal:
 
     def last(self) -> Record | None:
         """The last change that was not undone."""
-        done = self._done()
+        done = self._names(DONE)
         return self._record(done[-1]) if done else None
-
-    def _done(self) -> list[str]:
-        """The names of the records of finished changes, in order."""
-        return self._names(DONE)
 
     def _names(self, *states: str) -> list[str]:
         """The names of records in these states, in order; foreign records were set aside before."""
@@ -282,7 +278,7 @@ class Journal:
 
         Records set aside are removed too, with the contents staged for them.
         """
-        names = self._done()
+        names = self._names(DONE)
         for name in names:
             self.disk.remove(f"{JOURNAL}/{name}")
         aside = [f"{ASIDE}/{name}" for name in self.disk.names(ASIDE)]
@@ -476,13 +472,13 @@ class Journal:
             self._forget(record.undoes)
             self.disk.remove(todo)
         self.disk.sync_folder(JOURNAL)
-        for name in self._done()[:-KEPT]:
+        for name in self._names(DONE)[:-KEPT]:
             self.disk.remove(f"{JOURNAL}/{name}")
         return [text for text in messages if text]
 
     def _forget(self, number: int) -> None:
         """Remove the record of an undone change, before that of its undo, so that it is not undone again."""
-        for name in self._done():
+        for name in self._names(DONE):
             if _number(name) == number:
                 self.disk.remove(f"{JOURNAL}/{name}")
                 self.disk.sync_folder(JOURNAL)

@@ -132,10 +132,7 @@ def overview(
         result = look(corpus, exact=exact, as_of=as_of)
         if page is not None:
             result.report(page, title=f"Overview of {path.resolve().name}")
-        if as_json:
-            print_json(result.table)
-        else:
-            show(result.with_commands(path), False)
+        show(result.table if as_json else result.with_commands(path), as_json)
         sys.stdout.flush()  # whoever reads a pipe sees it now, not when the watch ends
 
     corpus = load(path, reading, instructions=instructions)

@@ -22,7 +22,6 @@ from memkit.cli.common import (
     fitted,
     grouped,
     load,
-    print_json,
     show,
 )
 from memkit.errors import ParameterError, count_of
@@ -115,10 +114,8 @@ def show_result(
     """Print a result, or a table of it instead, and write its page if one is given."""
     if page is not None:
         result.report(page)
-    if as_json:
-        print_json(result.table if instead is None else instead)
-    else:
-        show(result if instead is None else instead, False, memories=memories)
+    whole = result.table if as_json else result
+    show(whole if instead is None else instead, as_json, memories=memories)
 
 
 @app.command()

@@ -254,7 +254,7 @@ AUDITS: dict[str, Callable[[AuditQuestions], pa.Table]] = {
     "unsearchable": unsearchable_of,
     "shadowed": shadowed_of,
     "contradictions": contradictions_of,
-    "horizon": lambda questions: horizon_of(questions.batches, questions.task.labels, questions.k, _DAYS),
+    "horizon": lambda questions: horizon_of(questions.pools.batches, questions.task.labels, questions.k, _DAYS),
     "outdated": outdated_of,
 }
 """The audits by name."""

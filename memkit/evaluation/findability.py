@@ -96,11 +96,6 @@ class AuditQuestions:
         return Pools(self.search, self.task.labelled(None))
 
     @cached_property
-    def batches(self) -> list[Batch]:
-        """The queries in batches of one user and moment."""
-        return self.pools.batches
-
-    @cached_property
     def hits(self) -> pa.Table:
         """The first k hits of each query; having none is no error here."""
         return self.pools.hits(self.k, check=False)
@@ -168,7 +163,7 @@ def unreached_of(questions: AuditQuestions) -> pa.Table:
     missed = pairs[~pairs["memory_id"].isin(questions.found)]
     if missed.empty:
         return _UNREACHED.empty_table()
-    again = [batch.only(missed["query_id"]) for batch in questions.batches]
+    again = [batch.only(missed["query_id"]) for batch in questions.pools.batches]
     dispositions = dispositions_of(
         [batch for batch in again if batch.rows.num_rows], questions.task.labels, questions.k
     )
@@ -232,7 +227,9 @@ def hubs_of(questions: AuditQuestions) -> pa.Table:
 def outdated_of(questions: AuditQuestions) -> pa.Table:
     """The memories among the hits whose author says that they no longer count, or are to be checked again."""
     until = {
-        query_id: batch.moment.until for batch in questions.batches for query_id in batch.rows["query_id"].to_pylist()
+        query_id: batch.moment.until
+        for batch in questions.pools.batches
+        for query_id in batch.rows["query_id"].to_pylist()
     }
     memories = questions.search.corpus_.memories
     marked = pc.or_(

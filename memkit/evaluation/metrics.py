@@ -91,20 +91,17 @@ class Labels:
     def ideal(self, k: int) -> Floats:
         """The discounted gain of the ideal first k, by query; cached."""
         if k not in self._ideals:
-            self._ideals[k] = self._ideal(k)
+            query = self.key // len(self.memories)
+            order = np.lexsort((-self.gain, query))
+            starts = np.searchsorted(query, np.arange(len(self.queries)))
+            place = np.arange(len(order)) - starts[query]
+            gain = np.where(place < k, self.gain[order] / np.log2(place + 2), 0.0)
+            self._ideals[k] = np.bincount(query, gain, len(self.queries)).astype(np.float64)
         return self._ideals[k]
 
     @cached_property
     def _ideals(self) -> dict[int, Floats]:
         return {}
-
-    def _ideal(self, k: int) -> Floats:
-        query = self.key // len(self.memories)
-        order = np.lexsort((-self.gain, query))
-        starts = np.searchsorted(query, np.arange(len(self.queries)))
-        place = np.arange(len(order)) - starts[query]
-        gain = np.where(place < k, self.gain[order] / np.log2(place + 2), 0.0)
-        return np.bincount(query, gain, len(self.queries)).astype(np.float64)
 
     def codes(self, memory_ids: pa.Array) -> Ints:
         """The positions of memories in `memories`, -1 for unjudged ones."""

@@ -93,14 +93,6 @@ def matches(before: Sequence[Known], after: Sequence[Known]) -> dict[int, int]:
     return matched
 
 
-def _source_id_in_its_file(memory: Known) -> Hashable:
-    return memory.source_id and (memory.format, memory.path, memory.source_id)
-
-
-def _source_id_in_any_file(memory: Known) -> Hashable:
-    return memory.source_id and (memory.format, memory.user_id, memory.source_id)
-
-
 def _equal(key: Callable[[Known], Hashable], old: Places, new: Places) -> list[tuple[int, int]]:
     """Pairs with the same key, in order."""
     waiting: dict[Hashable, deque[int]] = defaultdict(deque)
@@ -137,11 +129,11 @@ def _share(one: Counter[str], other: Counter[str]) -> float:
 
 _ROUNDS = (
     partial(_equal, lambda memory: (memory.memory_id, memory.text)),
-    partial(_equal, _source_id_in_its_file),
+    partial(_equal, lambda memory: memory.source_id and (memory.format, memory.path, memory.source_id)),
     partial(_equal, lambda memory: (memory.path, memory.text)),
     partial(_equal, lambda memory: memory.memory_id),
     partial(_equal, lambda memory: (memory.path, _SUFFIX.sub("", memory.memory_id))),
-    partial(_equal, _source_id_in_any_file),
+    partial(_equal, lambda memory: memory.source_id and (memory.format, memory.user_id, memory.source_id)),
     _alike,
     partial(_equal, lambda memory: memory.body or None),
 )

@@ -11,8 +11,8 @@ import functools
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from shutil import rmtree
@@ -128,26 +128,19 @@ class Kept:
             own_folder(folder)
             check_own(folder, is_ours=True)
             (folder / IGNORE_FILE).touch(0o600)
-        with self._unchanged(reading) as check:
-            keep(reading, text_index, attached, self.place, _PATIENCE, check)
-            self._see(reading)
-        self.tables, self.text_index, self.snapshot = reading.tables, text_index, current(self.place)
-        _bound(self.place.parents[1])
-
-    @contextmanager
-    def _unchanged(self, reading: Reading) -> Iterator[Any]:
-        """A check that the folder still is what was read; from then on memkit's writers wait until the block ends.
-
-        So a command that is slow to keep what it read does not bring back what another one made forgotten meanwhile.
-        """
         with ExitStack() as held:
 
             def check() -> None:
+                # Held until the block ends: memkit's writers wait, and what another command made forgotten meanwhile
+                # is not brought back by one that is slow to keep what it read.
                 listing = held.enter_context(listed(reading.root, reading.options, with_stat=True))
                 if not is_as_it_was(listing, reading):
                     raise MemkitError("the folder changed since it was read.")
 
-            yield check
+            keep(reading, text_index, attached, self.place, _PATIENCE, check)
+            self._see(reading)
+        self.tables, self.text_index, self.snapshot = reading.tables, text_index, current(self.place)
+        _bound(self.place.parents[1])
 
     def _see(self, reading: Reading) -> None:
         """Write what `reading` saw, where that is not what is written; the file's time says when it was used."""

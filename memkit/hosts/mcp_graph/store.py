@@ -288,11 +288,7 @@ class _File:
             return list(texts)
         key = next((key for key in ("text", "content") if key in first), "text")
         dated = next((key for key in ("timestamp", "createdAt") if key in first), None)
-        return [{key: text, **({dated: self._now} if dated else {})} for text in texts]
-
-    @property
-    def _now(self) -> str:
-        return stamp(self.draft.moment)
+        return [{key: text, **({dated: stamp(self.draft.moment)} if dated else {})} for text in texts]
 
     def insert(self, kind: str, fields: Row, reason: str) -> None:
         """A new item: an entity below the last one, a relation at the end."""
@@ -300,7 +296,7 @@ class _File:
         is_marked = not (self.items or self.json)
         mark = next((item.mark for item in (like, *self.items) if item and item.mark), "type" if is_marked else None)
         kind_mark: Row = {mark: kind} if mark else {}
-        dated = {"createdAt": self._now} if like and "createdAt" in like.value else {}
+        dated = {"createdAt": stamp(self.draft.moment)} if like and "createdAt" in like.value else {}
         typed = {name: key_of_type(like.value, name) for name in ("entityType", "relationType") if like}
         named = {typed.get(name, name): value for name, value in fields.items()}
         new = {**kind_mark, **named, **dated}
