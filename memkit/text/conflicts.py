@@ -171,8 +171,7 @@ def _in_places(facts: Facts, left: Ints, right: Ints) -> Mask:
         flags[some[many], :_VALUE] = said[many]
         differ = (places.said(a) != places.said(b)) & np.logical_or.reduce(said, axis=1)[place, None]
         pair = some[place]
-        for column in range(_VALUE):
-            flags[pair[differ[:, column]], column] = True
+        np.logical_or.at(flags[:, :_VALUE], pair, differ)
         # What differs in a number is not asked for its words, which costs more.
         open_ = ~flags[pair].any(axis=1)
         flags[pair[open_][facts.words.differ(a[open_], b[open_], texts)], _VALUE] = True

@@ -130,14 +130,8 @@ def _of_negation(older: Statement, newer: Statement) -> Contradiction | None:
     What is denied must not be more than what is affirmed: who does not eat a banana by a tree may eat one.
     """
     known = older.polarity
-    opposed = next(
-        (
-            stem
-            for stem in newer.stems
-            if newer.polarity.get(stem, True) != known.get(stem, newer.polarity.get(stem, True))
-        ),
-        None,
-    )
+    turned = (stem for stem in newer.stems if stem in known and newer.polarity.get(stem, True) != known[stem])
+    opposed = next(turned, None)
     if opposed is None or older.n_denials == newer.n_denials or len(older.content & newer.content) < 2:
         return None
     affirmed, denied = (older, newer) if known[opposed] else (newer, older)
@@ -179,11 +173,8 @@ def _of_moments(older: Statement, newer: Statement) -> Contradiction | None:
     if older.is_of_its_day or newer.is_of_its_day:
         return None
     shared = older.content & newer.content
-    if (
-        len(shared) < (2 if _under_one(older, newer) else FEW)
-        or dice(older.content, newer.content) < _SAME
-        or older.quantities != newer.quantities
-    ):
+    least = 2 if _under_one(older, newer) else FEW
+    if len(shared) < least or dice(older.content, newer.content) < _SAME or older.quantities != newer.quantities:
         return None
     for a, b, others in (
         (older.dates - newer.dates, newer.dates - older.dates, (older.times, newer.times)),

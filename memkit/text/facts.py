@@ -14,43 +14,56 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memkit.base import hashes
+from memkit.base.fences import CLOSED
 from memkit.schemas import Floats, Ints, Mask
 from memkit.text.analyse import ranges
 from memkit.text.contradictions import contradiction
 from memkit.text.languages import folded
 from memkit.text.one_word import Lexicon, Synonyms, Words
-from memkit.text.statements import Reader, Statement, pieces_of
+from memkit.text.statements import THOUSANDS, Reader, Statement, pieces_of
 
 _STEM = 5
 _AT_ONCE = 200_000
 """Pairs of sets that are compared at once."""
 _UNIT = re.compile(r"(?<=[.!?…;])\s+|\n+")
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
-_NUMBER = re.compile(r"(?=[-−–\d])(?:(?<![^\s(\[{«\"'=:<>≤≥])[-−–])?\d+(?:[.,]\d+)*")
-_SIGN = re.compile(
-    r"(?=[^\w\s]|_|\b\w)(?:"  # most letters begin none, as is seen at once: .06 s where it was .15
-    r"[%‰$€£¥₽≠≤≥]|!=|(?<=\d)\+(?!\d)|(?<=[^\W\d_])\+(?=\w)|\b(?:over|under|от|до|свыше)(?=\s\d)"  # of a number
-    r"|(?<![-=])(?:<|(?<!^)>)=?(?=\s?[-−]?\d)|^>=?(?=\d)"  # with a blank, a > that begins a line is that of a quote
-    r"|(?<!\w)[^\W\d_]+(?:\++|#)(?!\w)|(?<!\w)[A-ZА-Я][a-zа-я]?[-−](?!\w)"  # of a name: C++, Rh-
-    r"|(?<!\w)(?:[#!]|\.{1,2}/|\.(?=[^\W\d_])|(?<![/.~:])/)(?=\w)"  # before one: #tag, .env, /etc
-    r"|(?<![\w-])--(?=\w)|(?<=\s)-(?=[A-Za-z])|[:;]-?[()](?!\w)|\[[ xX]\](?=\s)|\?(?!\?)"  # --force, :), a box
-    r"|(?<=\w)(?:\(\)|\[\]|\{\})|(?<!\w)_+(?=\w)|(?<=\w)_+(?!\w)|[*^\\@~]+|==+|&&|\|\|"  # of code: f(), *.py, a || b
-    r"|(?<=\w)[&|](?=\w)|(?<!\w)&(?=\w)|(?<!^)[-=]>|[→⇒←]|(?<=\s)(?:<[-=]|[<>]{1,2})(?=\s))"
+_NUMBER = re.compile(
+    r"(?=[-−–\d])(?:(?<![^\s(\[{«\"'=:<>≤≥])[-−–])?"
+    r"(?:\d{1,3}(?:[^\S\n]\d{3}(?!\d)){1,3}(?![^\S\n]?[-\d])|\d+)(?:[.,:]\d+)*"  # "5 000" is one, a phone is several
 )
+_SIGN_OF = {
+    "of an amount, of a sum": r"[%‰$€£¥₽]|(?<=\d)\+(?!\d)|(?<=[^\W\d_])\+(?=\w)",
+    "a bound": r"[≠≤≥]|!=|(?<![-=])(?:<|(?<!^)>)=?(?=\s?[-−]?\d)|^>=?(?=\d)",  # a line "> 5" is a quote
+    "a bound in words": r"\b(?:(?:over|under|от|до|свыше)(?=\s\d)|(?:[Aa]lmost|[Nn]early|[Пп]очти|[Ee]very other)\b)",
+    "a state in a word": r"\boff(?=\W*\Z)|(?:(?<=[Нн]а )|(?<=[Нн]а [«\"„]))(?:ты|вы)\b",
+    "the end of a name (C++, Rh-)": r"(?<!\w)[^\W\d_]+(?:\++|#)(?!\w)|(?<!\w)[A-ZА-Я][a-zа-я]?[-−](?!\w)",
+    "the begin of one (.env, /etc, !x)": r"(?<!\w)(?:!|\.{1,2}/|\.(?=[^\W\d_])|(?<![/.~:])/)(?=\w)",
+    "an option": r"(?<![\w-])--(?=\w)|(?<=\s)-(?=[A-Za-z])",
+    "a face, a question": r"[:;]-?[()](?!\w)|\?(?!\?)",
+    "a ticked box": rf"\[[{CLOSED}]\](?=\s)",
+    "a call, a list (f(), a[])": r"(?<=\w)(?:\(\)|\[\]|\{\})",
+    "a private name": r"(?<!\w)_+(?=\w)|(?<=\w)_+(?!\w)",
+    "code": r"[*^\\@~]+|==+|&&|\|\||(?<=\w)[&|](?=\w)|(?<!\w)&(?=\w)",
+    "an arrow": r"(?<!^)[-=]>|[→⇒←]|(?<=\s)(?:<[-=]|[<>]{1,2})(?=\s)",
+}
+_SIGN = re.compile(rf"(?=[^\w\s]|_|\b\w)(?:{'|'.join(_SIGN_OF.values())})")  # most letters begin none: .06 s, not .15
 _SIGNS = str.maketrans({"−": "-", "–": "-", "≤": "<=", "≥": ">=", "≠": "!=", "→": "->", "⇒": "=>", "←": "<-"})
-_MARKED = re.compile(
-    r"(?=[`*_~=]|^)(?:(?P<code>`[^`\n]*`|(?<!\w)__[a-z\d]+__(?!\w))|(?<![\w*/\\])(?P<stars>\*{1,3})(?=[^\s*])"
-    r"(?P<starred>[^*\n]+)(?<=\S)(?P=stars)(?![\w*])|(?<!\w)(?P<lines>_{1,3})(?=[^\s_])(?P<lined>[^_\n]+)(?<=\S)"
-    r"(?P=lines)(?!\w)|(?P<double>~~|==)(?=[^\s=~])(?P<doubled>[^=~\n]+)(?<=\S)(?P=double)"
-    r"|^[^\S\n]*(?:\*[^\S\n]+|[*_=-]{3,}[^\S\n]*$))",
-    re.MULTILINE,
-)
-"""Emphasis, the star of an item and a rule of Markdown: marks, where the same signs in code are facts (*.py, logs*)."""
+_MARK_OF = {
+    "code, which stays": r"(?P<code>`[^`\n]*`|(?<!\w)__[a-z\d]+__(?!\w))",
+    "stars": r"(?<![\w*/\\])(?P<stars>\*{1,3})(?=[^\s*])(?P<starred>[^*\n]+)(?<=\S)(?P=stars)(?![\w*])",
+    "lines": r"(?<!\w)(?P<lines>_{1,3})(?=[^\s_])(?P<lined>[^_\n]+)(?<=\S)(?P=lines)(?!\w)",
+    "a stroke or a marker": r"(?P<double>~~|==)(?=[^\s=~])(?P<doubled>[^=~\n]+)(?<=\S)(?P=double)",
+    "a link called by its address": r"\[(?P<address>[^\[\]\n]+)\]\((?:mailto:|https?://)?(?P=address)\)",
+    "the star of an item, a rule": r"^[^\S\n]*(?:\*[^\S\n]+|[*_=-]{3,}[^\S\n]*$)",
+    "the number of a lone item": r"\A[^\S\n]*\d{1,3}[.)][^\S\n]+(?=\S[^\n]*\Z)",
+}
+_MARKED = re.compile(rf"(?=[`*_~=\[]|^)(?:{'|'.join(_MARK_OF.values())})", re.MULTILINE)
+"""Marks of Markdown, where the same signs in code are facts (*.py, logs*)."""
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{1,2}[./][0-9]{1,2}(?:[./][0-9]{2,4})?")
 
 
 def without_emphasis(text: str) -> str:
-    """A text without the signs that Markdown takes for emphasis; those of code stay.
+    """A text without the marks of Markdown that say nothing, as those of emphasis; those of code stay.
 
     >>> without_emphasis("**Удалять** _каждую ночь_ logs*, *.py и __init__")
     'Удалять каждую ночь logs*, *.py и __init__'
@@ -92,8 +105,6 @@ class Sets:
     def dice(self, left: Ints, right: Ints, least: float) -> Floats:
         """The Dice coefficient of pairs of rows, exact where it is at least `least`, else 0."""
         dice = np.zeros(len(left))
-        if not len(left):
-            return dice
         members, starts, sizes, signatures = self._columns()
         both = sizes[left] + sizes[right]
         # Each member flips one bit, so two rows differ in no fewer members than their signatures do in bits.
@@ -117,8 +128,7 @@ class Sets:
             bits = np.uint64(1) << ((members.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(58))
             signatures = np.zeros(len(sizes), np.uint64)
             some = sizes > 0
-            if some.any():
-                signatures[some] = np.bitwise_xor.reduceat(bits, ends[:-1][some])
+            signatures[some] = np.bitwise_xor.reduceat(bits, ends[:-1][some])
             self._made = members, ends[:-1], sizes, signatures
         return self._made
 
@@ -324,7 +334,7 @@ class WordReader:
     def __call__(self, text: str) -> tuple[list[str], list[str], int, set[str]]:
         signs, text = _SIGN.findall(text), text.casefold()
         # With another sign it is another number.
-        numbers = [value.translate(_SIGNS).casefold() for value in (*_NUMBER.findall(text), *signs)]
+        numbers = [THOUSANDS.sub("", one.translate(_SIGNS)).casefold() for one in (*_NUMBER.findall(text), *signs)]
         said: dict[str, list[str]] = {"number": numbers, "date": _DATE.findall(text)}
         n_denials, others = 0, set()
         for word in _WORD.findall(text):

@@ -84,7 +84,7 @@ SAME: tuple[str, ...] = (
     "cut slice chop dice",
     "hit strike knock",
     "walk hike pace",
-    "fight battle",
+    *("fight battle", "flat apartment", "stop halt", "speak talk chat"),
     "mix blend stir",
     "rest lie relax",
     "make made build built",

@@ -46,6 +46,7 @@ APART: tuple[str, ...] = (
     *("before", "after", "above", "under below beneath underneath", "behind", "beside"),
     *("must", "may might", "can could", "should", "нужно надо", "можно", "more", "less fewer", "более", "менее"),
     *("max maximum", "min minimum", "максимум", "минимум", "plaintiff", "defendant", "истец", "ответчик"),
+    *("uppercase", "lowercase", "ascending", "descending"),
     *("до", "после", "перед", "под", "над", "за"),
     *("http", "https", "ftp", "sftp", "ssh", "tcp", "udp"),
     *("production prod", "staging stage", "spring", "summer", "autumn", "winter", "весна", "лето", "осень", "зима"),
@@ -132,13 +133,14 @@ class Words:
             chunks = np.array([self._cut.setdefault(chunk, len(self._cut)) for chunk in texts(place).split()], np.int64)
             self._between_blanks[place] = chunks, chunks
         a, b = (_Sides.of([self._between_blanks[place] for place in side.tolist()]) for side in (left, right))
-        both = np.flatnonzero((a.how_many(_only(a, b)) > 0) & (b.how_many(_only(b, a)) > 0))
+        n_only = a.how_many(_only(a, b)), b.how_many(_only(b, a))
+        both = np.flatnonzero(np.minimum(*n_only))
         differ = np.zeros(len(left), bool)
         if len(both):
             is_one = _spans(a, b)[1][both]
             differ[both] = self._replaced(left[both], right[both], texts, is_one)
-        n_only = np.maximum(a.how_many(_only(a, b)), b.how_many(_only(b, a)))
-        for pair in np.flatnonzero((a.n == b.n) & (n_only <= 2 * _MOST) & (a.n <= _MOST_WORDS) & ~differ).tolist():
+        may_be = (a.n == b.n) & (np.maximum(*n_only) <= 2 * _MOST) & (a.n <= _MOST_WORDS) & ~differ
+        for pair in np.flatnonzero(may_be).tolist():
             differ[pair] = self._are_swapped(texts(int(left[pair])), texts(int(right[pair])))
         return differ
 
@@ -231,15 +233,13 @@ class Words:
             vectors = self._synonyms.vectors([self._written[term] for term in new])
             self._vectors |= dict(zip(new, vectors, strict=True))
         every = np.stack([self._vectors[term] for term in terms.tolist()])
-        left, right = (every[np.searchsorted(terms, side)] for side in (a, b))
+        places = [np.searchsorted(terms, side) for side in (a, b)]
         words = [self._written[term] for term in terms.tolist()]
         is_activity = np.array([len(word) >= _ACTIVITY and word.endswith("ing") for word in words])
         is_known = np.array([self._reader.stem(word) in self._lexicon.thesaurus for word in words])
-        both = [
-            flags[np.searchsorted(terms, a)] & flags[np.searchsorted(terms, b)] for flags in (is_activity, is_known)
-        ]
+        both = [np.logical_and(*(flags[place] for place in places)) for flags in (is_activity, is_known)]
         least = np.where(both[0], self._synonyms.least_of_activities, self._synonyms.least)
-        alike: Mask = np.einsum("ij,ij->i", left, right) >= least
+        alike: Mask = np.einsum("ij,ij->i", *(every[place] for place in places)) >= least
         for place in np.flatnonzero(both[1] & ~alike).tolist():
             pair = (self._reader.stem(self._written[term]) for term in (a[place], b[place]))
             alike[place] = self._lexicon.thesaurus(*pair)
@@ -264,25 +264,24 @@ class Words:
         return np.array(words, np.int64), np.array(kinds, np.int64)
 
     def _number(self, term: str, written: str) -> int:
-        known = self._numbers.get(term)
-        if known is None:
-            known = self._numbers[term] = len(self._numbers)
-            self._written.append(written)
-        return known
+        number = self._numbers.setdefault(term, len(self._written))
+        self._written += [written] * (number == len(self._written))
+        return number
 
     def _chunk(self, chunk: str, begins: bool, after_number: bool, shouts: bool) -> _Chunk:
-        plain, read, whole = chunk.strip(_MARKS), list[tuple[str, str, int]](), list[str]()
+        plain, read = chunk.strip(_MARKS), list[tuple[str, str, int]]()
         is_code, is_joined = bool(_IS_CODE.search(plain)), "-" in plain
         for part in _PART.findall(plain):
             is_number = part.isdecimal() or (not is_code and folded(part) in self._reader.digits)
             if not is_number:
-                terms = list(self._term(part, is_code, is_joined, after_number, begins, shouts))
-                whole += [term for term, *_ in terms]
-                read += terms
+                read += self._term(part, is_code, is_joined, after_number, begins, shouts)
             begins, after_number = False, is_number
-        if (is_code or is_joined) and len(whole) > 1:
+        if plain.startswith("#"):  # a tag that is added says nothing; for a bare word it does
+            read = [(f"#{term}", word, kind) for term, word, kind in read]
+        if (is_code or is_joined) and len(read) > 1:
             # What goes on is another one: "srv_main.local" is not "srv_main".
-            read.append(("/".join(whole), "/".join(whole), _HARD))
+            whole = "/".join(term for term, *_ in read)
+            read.append((whole, whole, _HARD))
         words = [self._number(term, written) for term, written, _ in read]
         return _Chunk(words, [kind for *_, kind in read], begins or chunk.endswith(_ENDS), after_number)
 
@@ -390,12 +389,11 @@ def _equal_run(a: _Sides, b: _Sides, n: Ints, from_end: bool) -> tuple[Ints, Int
     """How many words are the same from the begin or the end of two lists on, and in all places, of the first `n`."""
     pair = np.repeat(np.arange(len(n)), n)
     place = np.arange(len(pair)) - np.repeat(np.cumsum(n) - n, n)
-    starts = [np.cumsum(side.n) - side.n for side in (a, b)]
-    if from_end:
-        words = [side.word[(start + side.n - 1)[pair] - place] for side, start in zip((a, b), starts, strict=True)]
-    else:
-        words = [side.word[start[pair] + place] for side, start in zip((a, b), starts, strict=True)]
-    same = words[0] == words[1]
+    ends = [np.cumsum(side.n)[pair] for side in (a, b)]
+    cells = [
+        end - 1 - place if from_end else end - side.n[pair] + place for side, end in zip((a, b), ends, strict=True)
+    ]
+    same = a.word[cells[0]] == b.word[cells[1]]
     first = n.copy()
     np.minimum.at(first, pair[~same], place[~same])
     return first, np.bincount(pair[same], minlength=len(n))

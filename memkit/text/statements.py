@@ -538,6 +538,8 @@ _DIGIT = re.compile(r"\d")
 _OF_DATES = re.compile(rf"(?:{_MONTH}|числ)")
 _RANGE = re.compile(r"([\d.,]+)\s?[-–]\s?([\d.,]+)")
 _PLAIN = re.compile(r"-?(?:\d+(?:\.\d*)?|\.\d+)")
+THOUSANDS = re.compile(r"(?<=\d)[\s,](?=\d{3}(?!\d))")
+"""What parts the thousands of a number."""
 """A number that can be read: what only looks like one, as ".4.0", stays the word that it is."""
 _NUMBERS = re.compile(r"\d+")
 _VALUE_ENDS = re.compile(r"(?<!\s)\s+(?:and|with|since|и|с|со|но|but|because|потому)\b", re.IGNORECASE)
@@ -596,7 +598,7 @@ def _number(word: str) -> str:
     """
     if (ends := _RANGE.fullmatch(word)) is not None:
         return "-".join(map(_number, ends.groups()))
-    plain = re.sub(r"(?<=\d)[\s\u00a0,](?=\d{3}(?!\d))", "", word).replace(",", ".").replace("−", "-")
+    plain = THOUSANDS.sub("", word).replace(",", ".").replace("−", "-")
     if not _PLAIN.fullmatch(plain):
         return word
     exact = f"{Decimal(plain):f}"

@@ -105,15 +105,11 @@ def test_what_its_author_calls_superseded_or_deprecated_is_neither_merged_nor_ke
     }
     plain = mk.from_table(rows)
     assert outcome(mk.Deduplicator(encoder=None).fit(plain), plain)[1] == ("duplicate", "a", "a")
-    for columns in (
-        {"status": ["superseded", None, None]},
-        {"superseded_by": ["b", None, None]},
-        {"status": ["deprecated", None, None]},
-    ):
-        table = mk.from_table(rows | columns)
+    for column, value in (("status", "superseded"), ("superseded_by", "b"), ("status", "deprecated")):
+        table = mk.from_table(rows | {column: [value, None, None]})
         dedup = mk.Deduplicator(encoder=None).fit(table)
         judged = {row["memory_id"]: (row["keep"], row["duplicate_of"]) for row in dedup.transform(table).to_pylist()}
-        assert judged == {"a": (True, None), "b": (True, None), "c": (False, "b")}, columns
+        assert judged == {"a": (True, None), "b": (True, None), "c": (False, "b")}, column
         assert dict(zip(*dedup.report().to_pydict().values(), strict=True))["left_by_status"] == 1
 
 

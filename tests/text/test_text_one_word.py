@@ -36,6 +36,8 @@ APART = (
     ("disk c is full", "disk d is full"),
     ("The call is at 5 am", "The call is at 5 pm"),
     ("не менее 5 человек", "не более 5 человек"),
+    *(("All of the tests pass", "Almost all of the tests pass"), ("Обращаться на «ты»", "Обращаться на «вы»")),
+    *(("Dark mode is on", "Dark mode is off."), ("Sort ascending", "Sort descending"), ("It was 3:2", "It was 2:3")),
 )
 ALIKE = (
     ("Пользователь живёт в Казани", "пользователь   живёт в КАЗАНИ!"),
@@ -54,6 +56,8 @@ ALIKE = (
     ("The owner is Anna", "Anna is the owner"),
     ("**Предпочитает** _короткие_ ответы", "Предпочитает ~~короткие~~ ответы"),
     ("Delete `logs*` every week.", "delete logs* every week"),
+    ("- [ ] mail ann@site.org", "- mail [ann@site.org](mailto:ann@site.org) #todo"),
+    ("2. 1,000 calls for 5 000 €, +7 916 123 45 67", "1000 calls for 5000 €, +7 916 123-45-67"),
 )
 SYNONYMS = ("car automobile", "car vehicle", "Man Person", "brother sister", "Jon John", "inches centimetres")
 
