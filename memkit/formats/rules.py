@@ -266,18 +266,19 @@ def _by_place(paths: list[str], units: Ints, keys: list[_Alike]) -> Iterator[tup
         waiting[folder.count("/") + bool(folder)].setdefault((folder, key), []).append(row)
     for depth in range(max(waiting, default=0), -1, -1):
         for (folder, key), rows in waiting[depth].items():
-            own = [row for row in rows if posixpath.dirname(paths[row]) == folder]
-            counted = ((rows, _ALIKE), (own, max(key.least, _MANY)))
-            told = next((few for few, least in counted if len(np.unique(units[few])) >= least), [])
-            if told:
-                yield folder, told
-            gone, homes = {*told}, defaultdict[str, list[int]](list)
-            left = [row for row in rows if row not in gone]
-            if depth and left:
+            if len(np.unique(units[rows])) >= _ALIKE:
+                yield folder, rows
+                continue
+            by_home = defaultdict[str, list[int]](list)
+            for row in rows:
+                by_home[posixpath.dirname(paths[row])].append(row)
+            if len(np.unique(units[by_home[folder]])) >= max(key.least, _MANY):
+                yield folder, by_home.pop(folder)
+            if depth:
+                left = (row for home in by_home.values() for row in home)
                 waiting[depth - 1].setdefault((posixpath.dirname(folder), key), []).extend(left)
-            for row in left if not depth and key.least == _FEWEST else ():
-                homes[posixpath.dirname(paths[row])].append(row)
-            yield from (of_home for of_home in homes.items() if len(of_home[1]) >= _FEWEST)
+            elif key.least == _FEWEST:
+                yield from (of_home for of_home in by_home.items() if len(of_home[1]) >= _FEWEST)
 
 
 def _duplicates(ids: pa.Table, rows: Rows) -> None:

@@ -180,28 +180,24 @@ def _other(text: str) -> FrontMatter | None:
         if opening is None or closing is None:
             continue
         head, above = text[opening.end() : closing.start()], text.count("\n", 0, opening.end())
-        keys, fault = dict[str, int](), None
+        lines, fault, line, before = dict[str, int](), None, above + 1, 0
         for match in clothes.key.finditer(head):
-            keys.setdefault(match[1], match.start())
+            line, before = line + head.count("\n", before, match.start()), match.start()
+            lines.setdefault(match[1], line)
         try:
             fields = _as_written(clothes.load(head))
         except ValueError as error:  # also a number of too many digits
             fault = StructureError(str(error), getattr(error, "line", 1) + above)
-            pairs = (line.strip().rstrip(",") for line in head.split("\n") if clothes.key.match(line))
-            sign = "=" if clothes.syntax == "TOML" else ":"
-            fields = salvage("\n".join(": ".join(_pair(line, sign)) for line in pairs))
+            sign, said = "=" if clothes.syntax == "TOML" else ":", filter(clothes.key.match, head.split("\n"))
+            pairs = (line.strip().rstrip(",").partition(sign) for line in said)
+            fields = salvage("\n".join(": ".join((key.strip(' \t"'), value.strip())) for key, _, value in pairs))
         if not isinstance(fields, Node) or not fields:
             if fault and opening[0].strip():  # marks that nothing else has: all of it is kept as text, and told
                 return FrontMatter(Node(), 0, 1, fault, syntax=clothes.syntax)
             continue
-        fields.lines = {key: head.count("\n", 0, keys[key]) + above + 1 for key in fields if key in keys}
+        fields.lines = {key: lines[key] for key in fields if key in lines}
         return FrontMatter(fields, closing.end(), _line_below(text, closing), fault, syntax=clothes.syntax)
     return None
-
-
-def _pair(line: str, sign: str) -> tuple[str, str]:
-    key, _, value = line.partition(sign)
-    return key.strip(' \t"'), value.strip()
 
 
 def _as_written(value: Any, depth: int = 0) -> Any:
