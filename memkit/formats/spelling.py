@@ -24,6 +24,8 @@ from memkit.schemas import IMPORTANCE_WORDS, IMPORTANCES, STATUSES
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 _WHOLE = re.compile(r"[+-]?[0-9]{1,400}")
+_BRACKETED = re.compile(r"\[\[([^\[\]]*)\]\]|\s")
+"""What divides words of which those of several are in brackets, and such a word."""
 _INT64 = range(-(2**63), 2**63)
 
 
@@ -51,11 +53,16 @@ def words_of(value: object) -> list[str] | None:
 
 
 def loose_words(value: object) -> list[str]:
-    """The words of a value that should be a list of strings and is something else."""
+    """The words of a value that should be a list of strings and is something else.
+
+    >>> loose_words("чай, зелёный чай"), loose_words("чай [[зелёный чай]]")
+    (['чай', 'зелёный чай'], ['чай', 'зелёный чай'])
+    """
     if isinstance(value, list):
         return [word for word in map(text_of, value) if word is not None]
-    text = text_of(value)
-    return [word.strip() for word in text.split(",") if word.strip()] if text else []
+    text = text_of(value) or ""
+    words = text.split(",") if "," in text or "[[" not in text else _BRACKETED.split(text)
+    return [word.strip() for word in words if word and word.strip()]
 
 
 def words_in(value: object) -> str | None:
@@ -271,7 +278,7 @@ UPDATED = _names(
     "updatedat updated modified datemodified lastmodified lastmodifiedat lastmod lastupdated synthesizeddate timestamp",
     "updatedtime updatetime lasteditedtime usereditedtimestampusec updatedon modifiedat modifiedon modificationdate",
     "dateupdated modifieddate mtime lastedited edittime обновлено изменено датаизменения датаобновления",
-    "последнееизменение последнееобновление обновлен обновлена изменен изменена отредактировано",
+    "lastmodifieddate последнееизменение последнееобновление обновлен обновлена изменен изменена отредактировано",
 )
 VERIFIED = _names(
     "verifiedat verified lastverified lastverifiedat reviewed reviewedat lastreviewed",
@@ -336,7 +343,7 @@ STATUS_WORDS = {word: status for status, words in _OTHER_STATUS_WORDS.items() fo
 """Other words of authors for those of `memkit.schemas.STATUSES`; е for ё."""
 STATUS_FLAGS = {
     **dict.fromkeys(("deprecated", "isdeprecated"), "deprecated"),
-    **dict.fromkeys(("archived", "isarchived", "istrashed"), "archived"),
+    **dict.fromkeys(("archived", "isarchived", "trashed", "istrashed", "deleted", "isdeleted"), "archived"),
     **dict.fromkeys(("draft", "isdraft"), "draft"),
 }
 """Fields of their own that say a status where they are true."""

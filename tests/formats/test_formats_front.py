@@ -59,6 +59,7 @@ def test_the_front_matter_of_an_assistants_file_names_and_dates_it(tmp_path: Pat
         ("created: soon\ndate: 2026-01-02", moment(2026, 1, 2), moment(2026, 1, 2)),
         ("created: [2026-01-02]\nmetadata: {updated: 20260203}", None, moment(2026, 2, 3)),
         ("createdAt: 2026-01-02\nlast_modified_at: 2026-02-03", moment(2026, 1, 2), moment(2026, 2, 3)),
+        ("Creation date: 2026-01-02\nLast modified date: 2026-02-03", moment(2026, 1, 2), moment(2026, 2, 3)),
         ("Date Created: 2026-01-02\nupdated-at: 2026-02-03", moment(2026, 1, 2), moment(2026, 2, 3)),
         ("created: [[2026-01-02]]\nupdated: '[[log/2026-02-03|Tue]]'", moment(2026, 1, 2), moment(2026, 2, 3)),
         ("created: 02.01.2026 10:30\nupdated: 3 февраля 2026", moment(2026, 1, 2, 10, 30), moment(2026, 2, 3)),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-from functools import partial
 from pathlib import Path
 
 import pyarrow.compute as pc
@@ -12,6 +11,7 @@ import pytest
 
 import memkit as mk
 from memkit.formats.records.unknown import LEAST_SHARE, LONG, longest_in
+from memkit.formats.syntax.front_matter import split
 from memkit.tables.samples import write_files
 from tests.test_growth import assert_grows_linearly
 
@@ -74,6 +74,17 @@ SETTINGS = {
 
 
 @pytest.mark.quick
+def test_the_parts_of_a_text_that_lie_in_a_list_are_one_text(tmp_path: Path) -> None:
+    leaf, picture = {"string": "чёрный", "uid": "b2"}, {"string": "aGVsbG8gd29ybGQh" * 9}
+    outline = {"title": "Анна", "children": [{"string": TEA, "uid": "b1", "children": [leaf, picture]}]}
+    runs = {"content": [{"content": [{"text": TEA}]}, {"content": [{"text": "чёрный"}, {"text": " "}]}]}
+    strings = {"title": "Анна", "said": [TEA, "чёрный"], "seen": ["здесь"]}
+    first, *rest = read(tmp_path, [outline, runs, strings, {"about": COFFEE}]).memories.to_pylist()
+    assert [row["text"] for row in (first, *rest)] == [f"{TEA}\nчёрный"] * 3 + [COFFEE]
+    assert json.loads(first["extra"]) == {"children": [{"uid": "b1", "children": [{"uid": "b2"}, picture]}]}
+
+
+@pytest.mark.quick
 def test_settings_markup_and_base64_stay_one_row_and_are_rows_where_all_are_asked_for(
     tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
@@ -95,10 +106,8 @@ def test_what_stands_among_known_records_is_read_by_its_longest_prose(tmp_path: 
     for corpus in (read(tmp_path / "a", records), mk.read(write_files(tmp_path / "b", {"a.jsonl": lines + "\n{[\n"}))):
         rows = corpus.memories.to_pylist()
         assert [row["text"] for row in rows[:3]] == [TEA, COFFEE, '{"id": "y", "n": 5}']
-        assert (rows[1]["source_id"], f"{rows[1]['created_at']:%F}", json.loads(rows[1]["extra"])) == (
-            *("k", "2026-07-01"),
-            {"value": {}},
-        )
+        found = rows[1]["source_id"], f"{rows[1]['created_at']:%F}", json.loads(rows[1]["extra"])
+        assert found == ("k", "2026-07-01", {"value": {}})
         assert [row["line"] for row in corpus.problems.to_pylist() if row["rule"] == "unclaimed"]
 
 
@@ -132,8 +141,7 @@ def test_a_broken_a_hostile_and_a_huge_file_lose_nothing(tmp_path: Path) -> None
     for _ in range(40):
         hostile = {"x": [hostile]}
     (row,) = mk.read(write_files(tmp_path / "hostile", {"store.json": json.dumps(hostile)})).memories.to_pylist()
-    assert row["text"] == COFFEE + "\ufffd"
-    assert row["memory_id"] == "records:store.json#a%23b"
+    assert (row["text"], row["memory_id"]) == (COFFEE + "\ufffd", "records:store.json#a%23b")
 
     value = {"it": "я" * (2**20), "note": TEA}
     corpus = read(tmp_path / "huge", value)
@@ -141,12 +149,11 @@ def test_a_broken_a_hostile_and_a_huge_file_lose_nothing(tmp_path: Path) -> None
     assert read(tmp_path / "huge", value, json_rows="rows").memories.num_rows == 1
 
 
-def test_the_longest_prose_is_found_in_linear_time() -> None:
-    def find(text: str) -> None:
-        longest_in({"a": [text] * 3, "b": {"c": text}})
-
+def test_the_longest_prose_and_the_fields_of_a_head_are_found_in_linear_time() -> None:
     for unit in ("a b1 ", "<", "чай ", "喝", "aGVsbG8g\n", " "):
-        assert_grows_linearly(find, partial(str.__mul__, unit), 40_000)
+        assert_grows_linearly(lambda n, unit=unit: longest_in({"a": [unit * n] * 3}), int, 40_000)
+    assert_grows_linearly(longest_in, lambda n: {"a": [{"b": TEA}] * n}, 10_000)
+    assert_grows_linearly(split, lambda n: "+++\n" + "".join(f"k{i} = x\n" for i in range(n)) + "+++\n", 20_000)
 
 
 def test_a_picture_counts_as_one_string_of_a_record() -> None:
@@ -170,16 +177,9 @@ def test_measures_fill_their_columns_in_every_layout(tmp_path: Path) -> None:
         "d.json": json.dumps([{"text": TEA, "importance": 1, "confidence": 0.8, "metadata": {"accessCount": 3}}]),
     }
     rows = mk.read(write_files(tmp_path, files)).memories.to_pylist()
-    found = {
-        row["path"].rpartition("/")[2]: (row["importance"], row["confidence"], row["access_count"]) for row in rows
-    }
-    assert found == {
-        "a.md": ("high", 0.8, 3),
-        "b.md": ("normal", 0.8, 3),
-        "c.md": ("low", 0.8, 3),
-        f"{uuid}.md": ("low", 0.8, 3),
-        "d.json": ("high", 0.8, 3),
-    }
+    found = {row["path"].rpartition("/")[2]: row["importance"] for row in rows}
+    assert found == {"a.md": "high", "b.md": "normal", "c.md": "low", f"{uuid}.md": "low", "d.json": "high"}
+    assert {(row["confidence"], row["access_count"]) for row in rows} == {(0.8, 3)}
     extra = {row["path"]: json.loads(row["extra"]) for row in reversed(rows)}
     assert extra["vault/a.md"]["importance"] == "0.7", "a third is less than a number"
     assert "confidence" not in extra["vault/a.md"]
@@ -199,8 +199,7 @@ SAYING_NOTHING = {
 def test_base64_and_settings_are_no_memories_whatever_their_fields_are_called(tmp_path: Path) -> None:
     said = {"a.json": {"id": "1", "pinned": True, "note": "Анна пьёт чай"}, "b.json": [{"data": "Анна пьёт чай"}]}
     texts = {name: json.dumps(value) for name, value in {**SAYING_NOTHING, **said}.items()}
-    folder = write_files(tmp_path, texts)
-    corpus = mk.read(folder)
+    corpus = mk.read(folder := write_files(tmp_path, texts))
     assert sorted(corpus.memories["path"].to_pylist()) == sorted(said)
     assert pc.sum(pc.equal(corpus.problems["rule"], "unclaimed")).as_py() == 2  # one for those read, one for the rest
     assert {*texts} == {*mk.read(folder, json="rows").memories["path"].to_pylist()}

@@ -25,9 +25,9 @@ from memkit.formats.records.kinds import (
 from memkit.formats.records.unknown import (
     MAX_BYTES,
     Prose,
+    above,
     add_row,
     is_transcript,
-    is_turn,
     longest_in,
     name_of_text,
     records_of,
@@ -174,7 +174,8 @@ def _by_prose(unknown: Sequence[_Unknown], reads_all: bool) -> tuple[Sequence[_U
         unknown = [(value, document, None) for one, document, _ in unknown for value in records_of(one)]
     unknown = [(value, item, None if item.fault else longest_in(value)) for value, item, _ in unknown]
     items, having = _whole(unknown), [(value, prose) for value, _, prose in unknown if prose]
-    if not reads_all and (is_transcript(items) or 2 * sum(is_turn(*one) for one in having) > max(len(having), 1)):
+    n_turns = sum(any(map(is_transcript, above(value, prose.place, list))) for value, prose in having)
+    if not reads_all and (is_transcript(items) or 2 * n_turns > max(len(having), 1)):
         return unknown, TRANSCRIPT
     return unknown, BY_PROSE if items and (reads_all or 2 * len(having) >= len(items)) else None
 

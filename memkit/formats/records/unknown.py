@@ -4,7 +4,8 @@ A host's record of a conversation (a transcript) is told by its keys, and only c
 for other records, with no kind.
 
 Without a field of that name, the text of a record is the longest of its fields that is prose, however deep it lies.
-Prose has words, at least `LEAST_WORDS`, and is no markup; so keys, paths, numbers and base64 are none. A record of
+Prose has words, at least `LEAST_WORDS`, and is no markup; so keys, paths, numbers and base64 are none. Where it lies in
+a list, what lies in the same field beside it is its text too: an outline has its blocks. A record of
 which hardly any is prose has no text, nor have objects that set up a program (`_SETTINGS`, `sets_up`), whatever they
 describe in words.
 """
@@ -12,10 +13,10 @@ describe in words.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from memkit.formats.disk.source import Source
 from memkit.formats.fields import TIME
@@ -104,12 +105,12 @@ Place = tuple[str | int, ...]
 """The keys and numbers that lead from a record to a value within it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Prose:
-    """A text within a record, and where it lies."""
+class Prose(NamedTuple):
+    """A text within a record, where it lies, that of a list its longest part, and where all of its parts lie."""
 
     text: str
     place: Place
+    parts: tuple[Place, ...] = ()
 
 
 def is_prose(text: str) -> bool:
@@ -178,16 +179,26 @@ def strings_in(value: Any) -> Iterator[Prose]:
 def longest_in(record: Any) -> Prose | None:
     """The text of a record: the longest prose in it, the first of equal ones; None where hardly any of it is prose.
 
-    >>> longest_in({"key": "a1", "value": {"content": "Анна пьёт чай", "kind": "fact"}})
-    Prose(text='Анна пьёт чай', place=('value', 'content'))
+    >>> longest_in({"key": "a1", "value": {"content": "Анна пьёт чай", "kind": "fact"}}).place
+    ('value', 'content')
+    >>> longest_in({"title": "Чай", "blocks": [{"line": "Анна пьёт чай", "blocks": [{"line": "чёрный"}]}]}).text
+    'Анна пьёт чай\\nчёрный'
     """
-    longest, said, written = None, 0, 0
-    for string in strings_in(record):
-        written += min(len(string.text), LONG)
-        if is_prose(string.text):
-            said += len(string.text)
-            longest = max(longest or string, string, key=lambda one: len(one.text))
-    return longest if said >= LEAST_SHARE * written else None
+    strings = [*strings_in(record)]
+    prose = [string for string in strings if is_prose(string.text)]
+    said, written = sum(len(one.text) for one in prose), sum(min(len(one.text), LONG) for one in strings)
+    if not prose or said < LEAST_SHARE * written:
+        return None
+    place = max(prose, key=lambda one: len(one.text)).place
+    there = [one for one in strings if _field_of(one.place) == _field_of(place) and one.text.strip()]
+    parts = [one for one in there if not (_MARKUP.match(one.text) or is_opaque(one.text))]
+    return Prose("\n".join(part.text for part in parts), place, tuple(part.place for part in parts))
+
+
+def _field_of(place: Place) -> Place:
+    """The keys that lead to a place, but for numbers and for what an outline repeats in each of its levels."""
+    keys = [step for step in place if isinstance(step, str)]
+    return tuple(key for key, before in zip(keys, [None, *keys], strict=False) if key != before)
 
 
 def is_settings(value: dict[str, Any]) -> bool:
@@ -228,7 +239,7 @@ def records_of(document: Any) -> list[Any]:
     n_beside = sum(length for place, length in said if place[: len(best)] not in holders)
     if sum(map(by_holder.__getitem__, holders)) <= n_beside:
         return [document]
-    records, rest = list[Any](), without(document, best)
+    records, rest = list[Any](), without(document, [best]) if best else {}
     for holder in holders:
         held = _at(document, holder)
         records += [_with_key(key, value) for key, value in held.items()] if isinstance(held, dict) else held
@@ -271,28 +282,25 @@ def _with_key(key: str, value: Any) -> Any:
     return value
 
 
-def without(record: Any, place: Place) -> Any:
-    """A copy of an object without what lies at a place; what held it stays, so that one can see where it was.
+def without(record: Any, places: Iterable[Place]) -> Any:
+    """A copy of an object without what lies at some places; what held it stays, so that one can see where it was.
 
-    >>> without({"key": 1, "value": {"content": "чай"}}, ("value", "content"))
+    >>> without({"key": 1, "value": {"content": "чай"}}, [("value", "content")])
     {'key': 1, 'value': {}}
     """
-    if not place:
-        return {} if isinstance(record, dict) else None
-    step, rest = place[0], place[1:]
-    if isinstance(record, dict):
-        copy = dict(record)
-        if rest:
-            copy[str(step)] = without(copy[str(step)], rest)
+    within: defaultdict[str | int, list[Place]] = defaultdict(list)
+    for place in places:
+        within[place[0]].append(place[1:])
+    copy: Any = dict(record) if isinstance(record, dict) else list(record)
+    for step, rest in within.items():
+        if () in rest and isinstance(copy, dict):
+            del copy[step]
         else:
-            del copy[str(step)]
-        return copy
-    items = list(record)
-    items[int(step)] = without(items[int(step)], rest) if rest else None
-    return items
+            copy[step] = None if () in rest else without(copy[step], rest)
+    return copy
 
 
-def _above(value: Any, place: Place, kind: type) -> list[Any]:
+def above(value: Any, place: Place, kind: type) -> list[Any]:
     """The lists or objects of a record that lead to a place, outermost first."""
     above = []
     for step in place:
@@ -329,7 +337,7 @@ _WITHIN = ("message", "payload", "content")
 _IN_PIECES = "text"
 """The field whose list has the pieces of one text: words, links and bold words of a message in Telegram."""
 _FIRST_ITEMS = 20
-_CREATED = (*CREATED, "timestamp", "ts", "datetime", "time", "createtime", "createdtimestampusec")
+_CREATED = (*CREATED, "timestamp", "ts", "datetime", "time", "createtime", "createdtimestampusec", "sentat", "senddate")
 _COLUMNS = {"source_id": IDS, "title": TITLES, "user_id": OWNERS, "scope": TYPES}
 
 
@@ -396,11 +404,8 @@ def is_transcript(items: Sequence[Any]) -> bool:
     >>> is_transcript([{"type": "user", "message": {}}]), is_transcript([{"text": "чай"}])
     (True, False)
     """
-    first_items = items[:_FIRST_ITEMS]
-    turns = [
-        item for item in first_items if isinstance(item, dict) and any(keys <= item.keys() for keys in _TRANSCRIPTS)
-    ]
-    return 2 * len(turns) > len(first_items)
+    few = items[:_FIRST_ITEMS]
+    return 2 * sum(isinstance(one, dict) and any(keys <= one.keys() for keys in _TRANSCRIPTS) for one in few) > len(few)
 
 
 def name_of_text(items: Sequence[Any]) -> str | None:
@@ -461,16 +466,6 @@ def unread(item: Node) -> Iterator[tuple[str, object, str, str]]:
             yield key, value, rule.code, rule.expected
 
 
-def is_turn(record: Any, prose: Prose) -> bool:
-    """Whether the text of a record lies in a list of turns that a host recorded.
-
-    >>> chat = Node(id="1", turns=[Node(role="user", content="что пьёт Анна?")])
-    >>> is_turn(chat, Prose("что пьёт Анна?", ("turns", 0, "content")))
-    True
-    """
-    return any(map(is_transcript, _above(record, prose.place, list)))
-
-
 def add_row(
     source: Source, rows: Rows, item: Node, lines: tuple[int, int], ordinal: int, prose: Prose | None = None
 ) -> str | None:
@@ -480,9 +475,9 @@ def add_row(
         return None
     places, names_of, rest = _places(item), _COLUMNS, item
     if prose:
-        places = [places[0], *map(_plain, _above(item, prose.place, dict)[:0:-1]), *places[1:]]
+        places = [places[0], *map(_plain, above(item, prose.place, dict)[:0:-1]), *places[1:]]
         names_of = {**_COLUMNS, "source_id": (*IDS, "key")}
-        rest = without(item, prose.place)
+        rest = without(item, prose.parts)
     values = {name: first_of(places, names, text_of) for name, names in names_of.items()}
     measures, status, dates = measures_in(places), status_in(places), dates_in(places)
     expires = end_in(places, dates["updated_at"])
