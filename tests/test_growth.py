@@ -52,7 +52,6 @@ MOST_UNITS = 2**14
 that many squared are eight million steps."""
 MOST_LETTERS = 2**12
 TRIES = 5
-STAT = (-1, 0, 0)
 
 Work = Callable[[Any], object]
 Shape = tuple[str, str, str]

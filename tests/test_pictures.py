@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 import memkit as mk
 from memkit.display.draw import register
 from memkit.errors import ParameterError
-from memkit.plot.marks import Area, Dots, Line
+from memkit.plot.marks import WIDE, Area, Axis, Dots, Line, Picture
 
 DAY = "2026-03-01"
 KEY = "sk-" + "a1B2" * 8
@@ -144,6 +144,11 @@ def test_wrong_tables_and_no_days_are_refused(corpus: mk.Corpus) -> None:
         mk.plot.ranks(mk.Retriever(encoder=None).fit(corpus), "пул", [])
     with pytest.raises(ParameterError, match="'threshold' must be"):
         mk.plot.similarity(pa.table({"kind": ["exact"], "similarity": [1.0]}), threshold=2.0)
+
+
+def test_a_number_at_the_right_end_is_whole() -> None:
+    svg = Picture("", [], Axis(0, 3007), Axis(0, 1), []).svg
+    assert f'x="{WIDE - 3.4 * len("3,000")}"' in svg  # half of its width from the end
 
 
 def test_an_empty_corpus_has_pictures() -> None:

@@ -42,7 +42,7 @@ from typing import Any, ClassVar, Self, TypeVar, cast, dataclass_transform
 
 import pyarrow as pa
 
-from memkit.errors import ParameterError, count_of, did_you_mean
+from memkit.errors import ParameterError, count_of, did_you_mean, some_of
 
 REQUIRED: Any = MISSING
 """Marks a parameter without a default: it must be given when the estimator is made."""
@@ -445,8 +445,8 @@ def check_column(name: str, columns: Iterable[object], owner: str) -> None:
     """
     names = list(map(str, columns))
     if name not in names:
-        got = ", ".join(names) or "none"
-        raise ParameterError(f"{owner}: expected a column {name!r}. Got {got:.300}.{did_you_mean(name, names)}")
+        got = some_of(names, 25) or "none"
+        raise ParameterError(f"{owner}: expected a column {name!r}. Got {got}.{did_you_mean(name, names)}")
 
 
 def check_corpus(owner: str, corpus: object) -> None:

@@ -50,7 +50,7 @@ from memkit.cli.common import (
     summary,
 )
 from memkit.display.sheet import safe, visible
-from memkit.errors import ParameterError, count_of, did_you_mean
+from memkit.errors import MemkitError, ParameterError, count_of, did_you_mean
 from memkit.schemas import WORDS
 
 if TYPE_CHECKING:
@@ -243,6 +243,8 @@ def encode(
     if "vector" not in index.arms:
         why = index.absent.get("vector", "vector_weight is 0")
         raise ParameterError(f"encode: expected a search by meaning. Got none: {why}.")
+    if failed := shared_cache().failed:
+        raise MemkitError(f"encode: expected to keep vectors. Got {failed}")
     row = {"texts": len(index.texts), "encoder": index.fingerprint, "seconds": round(perf_counter() - begun, 1)}
     if as_json:
         print_json(pa.Table.from_pylist([row | {"folder": str(folder)}]))

@@ -341,7 +341,7 @@ def settings(declared: Mapping[str, Param], pairs: list[str] | None, owner: str)
     for pair in pairs or []:
         name, equals, text = pair.partition("=")
         if not equals or name not in declared:
-            hint = _OPTIONS.get(name) or hint_of(name, declared)
+            hint = "" if name in declared else _OPTIONS.get(name) or hint_of(name, declared)
             raise ParameterError(f"--set: expected NAME=VALUE, NAME one of {', '.join(declared)}. Got {pair!r}.{hint}")
         values[name] = declared[name].parse(text)
         declared[name].check(values[name], owner)

@@ -11,7 +11,7 @@ import io
 import os
 import sys
 import warnings
-from typing import Any, NoReturn, TextIO
+from typing import Any, TextIO
 
 from memkit.errors import MemkitError, QueryError
 
@@ -53,27 +53,27 @@ def program() -> None:
     """`main` as a process: the short verbs keep Arrow from importing pandas, and NumPy from waiting in threads."""
     # Arrow's own pool keeps freed memory for itself: a tenth of what an overview of 34,000 pages takes.
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
-    if sys.argv[1:2] and sys.argv[1] in _SHORT:
-        # A thread of OpenBLAS spins for milliseconds after each product: a seventh of a search on two cores.
-        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-        _let_arrow_look_for_pandas()
-        # Imports alone would have garbage collected 200 times, a twelfth of a search, and leave none.
-        gc.set_threshold(200_000)
     try:
+        if sys.argv[1:2] and sys.argv[1] in _SHORT:
+            # A thread of OpenBLAS spins for milliseconds after each product: a seventh of a search on two cores.
+            os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+            _let_arrow_look_for_pandas()
+            # Imports alone would have garbage collected 200 times, a twelfth of a search, and leave none.
+            gc.set_threshold(200_000)
         main()
+    except KeyboardInterrupt:
+        sys.exit(_INTERRUPTED)
     finally:
         # The process frees its memory anyway; a last garbage collection takes .2 of 1.3 s of a search.
         gc.freeze()
 
 
-class _Without:
-    """A finder of modules that says of one that it is not there."""
+class _WithoutPandas:
+    """A finder of modules that says of pandas that it is not there."""
 
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def find_spec(self, name: str, *_: object) -> None:
-        if name == self._name:
+    @staticmethod
+    def find_spec(name: str, *_: object) -> None:
+        if name == "pandas":
             raise ModuleNotFoundError(name)
 
 
@@ -85,12 +85,11 @@ def _let_arrow_look_for_pandas() -> None:
     """
     import pyarrow as pa
 
-    absent = _Without("pandas")
-    sys.meta_path.insert(0, absent)
+    sys.meta_path.insert(0, _WithoutPandas)
     try:
         pa.array([None])
     finally:
-        sys.meta_path.remove(absent)
+        sys.meta_path.remove(_WithoutPandas)
 
 
 def main() -> None:
@@ -110,7 +109,10 @@ def main() -> None:
     except Exception as error:
         if os.environ.get("MEMKIT_DEBUG"):
             raise
-        _stop(_one_line(error))
+        from memkit.display.sheet import safe
+
+        print(safe(f"memkit: {_one_line(error)}"), file=sys.stderr)
+        sys.exit(2)
     sys.exit(code)
 
 
@@ -174,10 +176,3 @@ def _advice(error: Exception) -> str:
 
 def _first_line(message: object) -> str:
     return str(message).strip().partition("\n")[0]
-
-
-def _stop(message: str) -> NoReturn:
-    from memkit.display.sheet import safe
-
-    print(safe(f"memkit: {message}"), file=sys.stderr)
-    sys.exit(2)

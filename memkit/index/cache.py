@@ -135,7 +135,9 @@ class Shelf:
                     raise MemkitError(f"{self.path}: {error}. Free space, or choose another folder.") from error
                 self._replace(inode, error)
             except OSError as error:
-                raise MemkitError(f"{self.path}: {error}. Free space, or choose another folder.") from error
+                raise MemkitError(
+                    f"{self.path}: {error.strerror or error}. Free space, or choose another folder."
+                ) from error
         raise AssertionError  # the second time returns or raises
 
     def _inode(self) -> int | None:
@@ -407,7 +409,7 @@ class VectorCache:
         """
         check_choice("role", role, ROLES, "VectorCache.encode")
         listed = as_texts(texts)
-        ask = _checked(encoder, role)
+        ask = functools.partial(_encode, encoder, role)
         if not listed or getattr(encoder, "refitted", False):
             return ask(listed)
         fingerprint = encoder.fingerprint
@@ -509,7 +511,12 @@ def _batches(todo: list[Key], encoder: Encoder) -> list[list[Key]]:
 
 
 def _encode(encoder: Encoder, role: str, texts: list[str]) -> Vectors:
-    return _checked(encoder, role)(texts)
+    """What the encoder's function for `role` makes of texts, its rows checked to be finite and of length 1 or 0."""
+    function = encoder.encode_query if role == "query" else encoder.encode_document
+    with CIRCUITS.guard(str(encoder.fingerprint)):
+        rows = np.asarray(function(texts))
+    block = base.check_block(rows, range(len(texts)), str(encoder.fingerprint))
+    return np.ascontiguousarray(block, dtype=np.float32) if base.is_unit(block) else base.unit_rows(block)
 
 
 def _with_progress(encoded: Iterator[Vectors], batches: list[list[Key]], encoder: Encoder) -> Iterator[Vectors]:
@@ -545,24 +552,11 @@ def _warn_if_long(texts: int, n_left: int, seconds_each: float) -> None:
         _LOG.warning("memkit: encoding %s texts takes some %d minutes here. %s", f"{texts:,}", minutes, later)
 
 
-def _checked(encoder: Encoder, role: str) -> Callable[[list[str]], Vectors]:
-    """The encoder's function for `role`, with its rows checked to be finite and normalised to length 1 or 0."""
-    function = encoder.encode_query if role == "query" else encoder.encode_document
-
-    def encode(texts: list[str]) -> Vectors:
-        with CIRCUITS.guard(str(encoder.fingerprint)):
-            rows = np.asarray(function(texts))
-        block = base.check_block(rows, range(len(texts)), str(encoder.fingerprint))
-        return np.ascontiguousarray(block, dtype=np.float32) if base.is_unit(block) else base.unit_rows(block)
-
-    return encode
-
-
 class _UsersCache(VectorCache):
     """The process's own cache, in the user's cache folder unless the environment or a call sets another."""
 
     moved = False
-    _warned_of: str | None = None
+    failed: str | None = None  # why vectors could not be kept, the first time
 
     @property
     def folder(self) -> Path | None:
@@ -591,8 +585,8 @@ class _UsersCache(VectorCache):
             self._warn_once(error)
 
     def _warn_once(self, error: Exception) -> None:
-        if self._warned_of is None:
-            self._warned_of = str(error)
+        if self.failed is None:
+            self.failed = str(error)
             _LOG.warning("memkit: vectors are kept in memory alone: %s", error)
 
 

@@ -380,8 +380,10 @@ class ContextPanel(Panel):
         as_of: AsOf = None,
         session: Session | None = None,
     ) -> None:
-        self.corpus = corpus
-        self.builder = (ContextBuilder() if builder is None else builder).fit(corpus)
+        self.corpus, self.builder = corpus, ContextBuilder() if builder is None else builder
+        if not isinstance(self.builder, ContextBuilder):
+            raise ParameterError(f"panels.context: expected a ContextBuilder or None. Got {builder!r:.80}.")
+        self.builder.fit(corpus)
         self._gathered: dict[str, Gathered] = {}
         values = {name: getattr(self.builder, name) for name in self.declared}
         query_values = {"query": message, "user_id": user_id, "as_of": moment_of(as_of)}

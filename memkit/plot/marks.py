@@ -245,7 +245,9 @@ class Picture:
         if any(mark.label for mark in self.marks if not isinstance(mark, Text)):
             _put_legend(ax, is_own)
         if self.empty:
-            _say_empty(ax, self.empty)
+            # Where there is nothing, a scale of 0 to 1 would look like data.
+            ax.text(0.5, 0.5, self.empty, transform=ax.transAxes, ha="center", va="center", color="#666666")
+            ax.set_yticks([])
         return ax
 
     @cached_property
@@ -329,12 +331,6 @@ def _axes_for(ax: Axes | None, title: str, inches: tuple[float, float]) -> Axes:
     ax.clear()
     ax.set_title(drawable(title), parse_math=False, fontsize=10, loc="left")
     return ax
-
-
-def _say_empty(ax: Axes, sentence: str) -> None:
-    """Say in the middle of an empty picture that there is nothing, where a scale of 0 to 1 would look like data."""
-    ax.text(0.5, 0.5, sentence, transform=ax.transAxes, ha="center", va="center", color="#666666")
-    ax.set_yticks([])
 
 
 def _put_legend(ax: Axes, is_own: bool) -> None:
@@ -469,7 +465,8 @@ class _Sheet:
         path += "".join(f"M{x:.1f} {self.bottom:.1f}v{_TICK}" for x, _ in across)
         path += "".join(f"M{self.left:.1f} {y:.1f}h-{_TICK}" for y, _ in up)
         parts = [f'<path d="{path}" fill="none" stroke="currentColor" stroke-width=".8"/>']
-        parts += [_words(x, self.bottom + 17, name, "middle") for x, name in across]
+        # The last one may be wider than what is left of the picture beside its tick.
+        parts += [_words(min(x, WIDE - _wide(name) / 2), self.bottom + 17, name, "middle") for x, name in across]
         parts += [_words(self.left - 8, y + 4, name, "end") for y, name in up]
         parts.append(_words((self.left + self.right) / 2, self.bottom + 33, picture.x.label, "middle"))
         if picture.y.label:

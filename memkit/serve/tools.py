@@ -14,7 +14,7 @@ import os
 import re
 import stat
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
@@ -73,15 +73,12 @@ def visible_files(user: str | None, corpus: Corpus) -> list[str]:
 
 def _is_visible(user: str, memories: pa.Table) -> pa.ChunkedArray:
     is_own = pc.fill_null(pc.equal(memories["user_id"], user), True)
-    rows = [(path, _says_nobody_else(user, extra)) for path, extra in _rows(memories)]
+    paths, extras = memories["path"].to_pylist(), memories["extra"].to_pylist()
+    rows = [(path, _says_nobody_else(user, extra)) for path, extra in zip(paths, extras, strict=True)]
     anothers = {path for path, of_nobody in rows if path is not None and not of_nobody}  # of all its sections
     of_nobody = pa.array([is_so and path not in anothers for path, is_so in rows], pa.bool_())
-    is_in_folder = pa.array([_in_own_folder(user, path) for path in memories["path"].to_pylist()], pa.bool_())
+    is_in_folder = pa.array([_in_own_folder(user, path) for path in paths], pa.bool_())
     return pc.and_(pc.and_(is_own, of_nobody), is_in_folder)
-
-
-def _rows(memories: pa.Table) -> Iterator[tuple[str | None, str | None]]:
-    return zip(memories["path"].to_pylist(), memories["extra"].to_pylist(), strict=True)
 
 
 def _says_nobody_else(user: str, extra: str | None) -> bool:

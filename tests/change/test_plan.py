@@ -109,7 +109,6 @@ def test_every_other_byte_of_a_fact_file_stays(
         assert tree(root) == before
 
 
-BLANKS = st.sampled_from(["", " ", "\n  ", "\r\n\t", "\n"])
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.sampled_from(["чай", 'a"]', "\\", "{", "1.10", "\u2028"]),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from("abcd"), inner, max_size=4),

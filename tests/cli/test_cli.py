@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import memkit as mk
+from memkit.index.cache import shared_cache
 
 Run = Callable[..., tuple[int, str, str]]
 HITS = [
@@ -128,10 +129,16 @@ def test_columns_of_one_name_are_told_apart(run: Run, folder: Path) -> None:
         (("search", "PATH", "чай", "-k", "0"), "-k"),
         (("search", "PATH", "чай", "--set", "vector_weight=2"), "'vector_weight' must be a float"),
         (("search", "PATH", "чай", "--set", "vektor=2"), "expected NAME=VALUE"),
+        (("search", "PATH", "чай", "--set", "vector_weight"), "Got 'vector_weight'.\n"),
+        (("search", "PATH", "чай", "--columns", "rnk"), "more. Did you mean 'rank'?\n"),
         (("search", "PATH", "чай", "--set", "encoder=none", "--where", "no_such = 1"), "no_such"),
         (("search", "PATH", "чай", "--preset", "best"), "--preset"),
         (("search", "PATH", "чай", "--set", "encoder=none", "--as-of", "soon"), "as_of"),
-        (("policy", "magic", "PATH"), "expected one of"),
+        (("policy", "dedup", "PATH"), "deduplicator, quota, expiry, decay, index_check, split_plan. Got 'dedup'."),
+        (("policy", "classify", "PATH"), "Did you mean 'classifier'?"),
+        (("check", ""), "expected a path. Got an empty one."),  # not the folder one is in
+        (("history", "PATH"), "git repository"),
+        (("check", "PATH", "--rev", "HEAD"), "git repository"),
         (("check", "PATH", "--nonsense"), "No such option: --nonsense. Try 'memkit check --help'."),
         (("bogus",), "No such command 'bogus'. Try 'memkit --help'."),
     ],
@@ -143,15 +150,11 @@ def test_wrong_usage_is_one_line_and_exit_code_2(run: Run, folder: Path, words: 
     assert err.count("\n") == 1
 
 
-def test_search_shows_place_and_snippet(run: Run, folder: Path) -> None:
-    code, out, _ = run("search", folder, "соединение", "--set", "encoder=none", "--as-of", "2026-01-01")
-    assert code == 0
-    assert "users/anna/working.md:1" in out
-    assert "Чинит пул соединений" in out
-
-
-def test_search_json_has_the_columns_of_hits(run: Run, folder: Path) -> None:
-    code, out, _ = run("search", folder, "чай", "-k", "1", "--set", "encoder=none", "--as-of", "2026-01-01", "--json")
+def test_search_shows_place_and_snippet_and_as_json_the_columns_of_hits(run: Run, folder: Path) -> None:
+    options = ("-k", "1", "--set", "encoder=none", "--as-of", "2026-01-01")
+    code, out, _ = run("search", folder, "соединение", *options)
+    assert (code, "users/anna/working.md:1" in out, "Чинит пул соединений" in out) == (0, True, True)
+    code, out, _ = run("search", folder, "чай", *options, "--json")
     rows = json.loads(out)
     assert code == 0
     assert [(row["rank"], row["memory_id"]) for row in rows] == [(1, "facts:users/anna/profile.md#pf_1")]
@@ -176,6 +179,10 @@ def test_search_answers_by_words_and_says_what_fetches_meaning(run: Run, folder:
 
 def test_encode_needs_a_place_and_an_encoder(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "expected a search by meaning" in run("encode", folder, "--set", "encoder=none")[2]
+    with monkeypatch.context() as patched:
+        patched.setattr(shared_cache(), "failed", "FILE: disk full.")
+        code, out, err = run("encode", folder, "--set", "encoder=hash")
+        assert (code, out, err) == (2, "", "memkit: encode: expected to keep vectors. Got FILE: disk full.\n")
     monkeypatch.setenv("MEMKIT_CACHE", "off")
     assert "expected a folder that keeps vectors" in run("encode", folder)[2]
     (folder / "MEMORY.md").write_text("# Филин\n\nНикем ещё не виден.\n", encoding="utf-8")

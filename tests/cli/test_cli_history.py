@@ -61,10 +61,6 @@ def test_history_shows_commits_and_versions(run: Run, repository: Path) -> None:
     assert [row["text"] for row in json.loads(out)] == ["Чинит пул соединений"]
 
 
-def test_a_folder_in_no_repository_is_one_line(run: Run, tmp_path: Path) -> None:
-    for words in (("history", tmp_path), ("check", tmp_path, "--rev", "HEAD")):
-        code, out, err = run(*words)
-        assert (code, out, err.count("\n")) == (2, "", 1)
-        assert "git repository" in err
+def test_a_saved_corpus_has_no_revisions(run: Run, tmp_path: Path) -> None:
     mk.from_table({"text": ["чай"]}).save(tmp_path / "lake")
     assert "Got a saved corpus" in run("check", tmp_path / "lake", "--rev", "HEAD")[2]

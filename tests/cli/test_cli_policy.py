@@ -23,13 +23,6 @@ def test_the_command_line_names_every_policy(run: Any) -> None:
     assert all(name in out for name in POLICIES)
 
 
-@pytest.mark.quick
-def test_an_old_name_is_refused_with_the_names_there_are(run: Any, tmp_path: Path) -> None:
-    for old, name in (("classify", "classifier"), ("dedup", "deduplicator")):
-        code, out, err = run("policy", old, tmp_path)
-        assert (code, out, err.count("\n"), name in err, f"Got '{old}'" in err) == (2, "", 1, True, True)
-
-
 @pytest.mark.outside
 @pytest.mark.quick
 def test_a_policy_of_another_package_answers_by_its_name(

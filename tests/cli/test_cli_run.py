@@ -17,7 +17,7 @@ import pytest
 import memkit as mk
 from memkit.base import plugins
 from memkit.cli.app import app, app_for
-from memkit.cli.run import main
+from memkit.cli.run import main, program
 
 Run = Callable[..., tuple[int, str, str]]
 MEMKIT = (sys.executable, "-m", "memkit")
@@ -69,13 +69,6 @@ def test_a_folder_that_can_no_longer_be_read_is_no_empty_one(a_locked_folder: Pa
     a_locked_folder.chmod(0)
     with pytest.raises(mk.errors.FormatError, match="one without permission to read it"):
         corpus.refresh()
-
-
-@pytest.mark.quick
-def test_an_empty_path_is_not_the_folder_one_is_in(run: Run) -> None:
-    code, out, err = run("check", "")
-    assert (code, out) == (2, "")
-    assert "expected a path. Got an empty one." in err
 
 
 @pytest.mark.parametrize(
@@ -147,6 +140,13 @@ def test_an_interrupt_is_silent_and_says_130(run: Run, folder: Path, monkeypatch
     assert run("check", folder) == (130, "", "")
     monkeypatch.setattr("memkit.cli.run._run", interrupt)  # as where the verbs are still being imported
     assert run("check", folder) == (130, "", "")
+    # Arrow is imported before all else.
+    monkeypatch.setattr("os.environ", dict(os.environ))
+    monkeypatch.setattr("gc.freeze", lambda: None)
+    monkeypatch.setattr("memkit.cli.run._let_arrow_look_for_pandas", interrupt)
+    with pytest.raises(SystemExit) as stop:
+        program()
+    assert stop.value.code == 130
 
 
 @pytest.mark.parametrize("error", [RuntimeError("боль\nmore"), RecursionError("боль"), MemoryError("боль")])

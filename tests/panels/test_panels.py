@@ -774,6 +774,8 @@ def test_a_policy_of_one_s_own_has_a_panel(corpus: mk.Corpus) -> None:
         assert result.equals(panel.result), words
     with pytest.raises(mk.errors.ParameterError, match="the name of a policy, or a policy"):
         mk.panels.policy(corpus, 3)
+    with pytest.raises(mk.errors.ParameterError, match="expected a ContextBuilder or None"):
+        mk.panels.context(corpus, mk.ContextBuilder)
 
 
 def test_dedup_asks_first_about_pairs_that_can_merge() -> None:
