@@ -2,7 +2,7 @@
 
     python tests/benchmarks/bench_map.py [--size 100000]
 
-What it writes to the standard output stands in RESULTS.md, word by word. Laying out and colouring are time of the
+The tables that it writes to the standard output stand in RESULTS.md. Laying out and colouring are time of the
 processor in the kernel. Moving is a drag of 60 steps: what Chromium's own trace says of the scripts that run in a frame
 and of the mouse's events, in milliseconds of the processor; without a graphics card they then wait for another process
 to paint, which does not count.

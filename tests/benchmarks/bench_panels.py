@@ -2,7 +2,7 @@
 
     python tests/benchmarks/bench_panels.py [--sizes 100000] [--keys 25] [--only search decay]
 
-What it writes to the standard output stands in RESULTS.md, word by word; the rest goes beside it.
+The table that it writes to the standard output stands in RESULTS.md; the rest goes beside it.
 
 The widget is in this process and the page talks to it over one local connection, without Jupyter. In milliseconds:
 median and 90th percentile of the time from key to the first frame with the new picture (of table and judge, with what

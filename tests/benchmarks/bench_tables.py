@@ -2,7 +2,7 @@
 
     python tests/benchmarks/bench_tables.py [--sizes 100000 1000000] [--rounds 7]
 
-What it writes stands in RESULTS.md, word by word. In milliseconds of processor time, of all threads, without the
+What it writes stands in RESULTS.md. In milliseconds of processor time, of all threads, without the
 browser: from the click's message to the traits of the page that are sent, the median of several rounds in turns.
 """
 
