@@ -489,7 +489,8 @@ def as_column(column: pa.ChunkedArray, field: pa.Field, owner: str = "table") ->
             return pa.chunked_array([pa.array([_split(value) for value in column.to_pylist()], field.type)])
         if field.type != TIMESTAMP:
             return column.cast(field.type)
-        local = _times(pc.local_timestamp(within_calendar(column))) if getattr(column.type, "tz", None) else None
+        is_of_zone = getattr(column.type, "tz", None) not in (None, "UTC")  # whose clock says otherwise
+        local = _times(pc.local_timestamp(within_calendar(column))) if is_of_zone else None
         return ends_of(_times(column), field, local)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         expected = f"{owner}: column '{field.name}' must be {field.type}"
