@@ -16,7 +16,7 @@ from memkit.base.params import Estimator, estimator, param
 from memkit.change.draft import Document, Draft, stamp
 from memkit.change.edits import facts_in
 from memkit.change.memories import entry_of, record_span, record_text, update_entry
-from memkit.change.users import old_rows
+from memkit.change.users import highest_ids, old_rows
 from memkit.errors import ChangeRefusedError, count_of
 from memkit.formats.facts import COUNTED, PREFIXES, TYPES, format_fact
 from memkit.formats.index_tree.index import FIELDS, format_root, ordered_entry
@@ -30,7 +30,6 @@ from memkit.formats.syntax.places import Head, Splice, plain_lines, pretty, synt
 
 STEPS = ("users", "index", "records", "notes")
 _FOLDERS = {"answer": "answers", "draft": "drafts", "instruction": "instructions", "lesson": "lessons", "plan": "plans"}
-_NUMBERED = re.compile(r"(pf|wk|ar)_([0-9]{1,18})")
 _PREFIX = re.compile(r"([a-z]+)_")
 
 
@@ -148,11 +147,7 @@ class _Ids:
     """The ids of a user's migrated facts: those that their lines have, else new ones above them."""
 
     def __init__(self, old: list[Row]) -> None:
-        self._taken: set[str] = set()
-        self.last: dict[str, int] = {}
-        for row in old:
-            if match := _NUMBERED.fullmatch(row["source_id"] or ""):
-                self.last[match[1]] = max(self.last.get(match[1], 0), int(match[2]))
+        self._taken, self.last = set[str](), highest_ids(old)
 
     def of(self, fact: Row, kind: str) -> str:
         """The id of a fact that goes into the file of `kind`; one of another type, or that occurs twice, is new."""

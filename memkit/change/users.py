@@ -64,11 +64,7 @@ class Parsed:
         if not rows:
             rows = old_rows({path: text})[path] if is_old else _read(path, text, Role()).table("memories").to_pylist()
             normalised = _normalised_texts(rows)
-        highest: dict[str, int] = {}
-        for row in rows:
-            if match := _ID.fullmatch(row["source_id"] or ""):
-                highest[match[1]] = max(highest.get(match[1], 0), int(match[2]))
-        return cls(text, rows, normalised, highest)
+        return cls(text, rows, normalised, highest_ids(rows))
 
     def updated_rows(self, path: str, text: str) -> tuple[list[Row], list[str]]:
         """The rows and normalised texts of `text`, parsing new lines alone; two empty lists where that is not possible.
@@ -92,6 +88,19 @@ class Parsed:
         if not has_own_ids or len({row["memory_id"] for row in rows}) < len(rows):
             return [], []
         return rows, [kept[n][1] for n in sorted(kept)]
+
+
+def highest_ids(rows: Iterable[Row]) -> dict[str, int]:
+    """By prefix the highest number that an id of these facts has.
+
+    >>> highest_ids([{"source_id": "pf_002"}, {"source_id": "pf_010"}, {"source_id": None}])
+    {'pf': 10}
+    """
+    highest: dict[str, int] = {}
+    for row in rows:
+        if match := _ID.fullmatch(row["source_id"] or ""):
+            highest[match[1]] = max(highest.get(match[1], 0), int(match[2]))
+    return highest
 
 
 def _normalised_texts(rows: list[Row]) -> list[str]:

@@ -194,13 +194,15 @@ def askable(name: str, rows: list[dict[str, Any]]) -> Iterable[tuple[dict[str, A
     texts = [(row, " ".join(text.split())) for row, text in said]
     times = Counter(text.casefold() for _, text in texts)
     for row, text in texts:
-        remaining = hide(row, column)
-        if (
-            says_something(text)
-            and times[text.casefold()] == 1
-            and len(_WORD.findall(" ".join((remaining["title"], *remaining["tags"], remaining["text"])))) >= _LEAST_LEFT
-        ):
+        if says_something(text) and times[text.casefold()] == 1 and _keep([row], column):
             yield row, text
+
+
+def _keep(rows: list[dict[str, Any]], column: str) -> bool:
+    """Whether enough is left of some memories without the content of `column`."""
+    kept = (hide(row, column) for row in rows)
+    words = (" ".join((row["title"], *(row["tags"] or ()), row["text"])) for row in kept)
+    return sum(len(_WORD.findall(text)) for text in words) >= _LEAST_LEFT
 
 
 @dataclass(frozen=True)
@@ -222,12 +224,6 @@ class _AskedPage:
         """Everything that it is called, comparable."""
         return {_bare(text) for text in (*(row["title"] for row in self.rows), *self.aliases, *self.descriptions)}
 
-    def keeps(self, column: str) -> bool:
-        """Whether enough is left without the content of `column`."""
-        kept = [hide(row, column) for row in self.rows]
-        words = (" ".join((row["title"], *(row["tags"] or ()), row["text"])) for row in kept)
-        return sum(len(_WORD.findall(text)) for text in words) >= _LEAST_LEFT
-
 
 def _page_queries(corpus: Corpus, rows: list[dict[str, Any]], fields: list[str]) -> list[dict[str, Any]]:
     """The queries for pages: each text that only one page is asked for with, and that this page does not say itself."""
@@ -245,7 +241,7 @@ def _page_queries(corpus: Corpus, rows: list[dict[str, Any]], fields: list[str])
     queries = []
     for name in fields:
         column = {ALIASES: "aliases", DESCRIPTIONS: "description"}.get(name)
-        keeps = cache(lambda path, column=column: pages[path].keeps(column))
+        keeps = cache(lambda path, column=column: _keep(pages[path].rows, column))
         targets: dict[str, dict[str, str]] = {}
         for path, text in asking[name]():
             words = " ".join(text.split())
