@@ -17,13 +17,13 @@ CEILINGS = {
     # what: ceiling, and what the last raise was for; a change that adds a module says which one it ends
     "modules": (239, "mk.extend is modules that strangers import; verbs and pictures from outside lie in their rooms"),
     "lines of code": (
-        51_541,
-        "10 for times behind a colon, halves in requests; 3 an order of words; 21 owners kept; 19 the peak of a fit",
+        51_547,
+        "10 for times behind a colon, halves in requests; 21 owners kept; 19 the peak of a fit; 6 all-new digests",
     ),
     "public names": (64, "what is at the top; the rest is in rooms, as mk.errors and mk.labels"),
     "lines of tests": (
-        62_136,
-        "34 for the audit of damaged arrays; 14 for a second run of dedup; 38 for a vault of any size to measure on",
+        62_151,
+        "34 for the audit of damaged arrays; 38 for a vault of any size to measure on; 15 for what a digest leaves out",
     ),
     "modules at the top": (0, "the top level has a file of the project, a README and four folders"),
     "longest module": (638, "memkit/text/secrets.py, whose rows are data"),

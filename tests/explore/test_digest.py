@@ -202,6 +202,16 @@ def test_contradictions_of_a_large_folder_are_those_of_its_newest(monkeypatch: p
         assert found.tables["contradictions"].num_rows == n_found == 1 - ("among the 2 newest" in str(found.notes))
 
 
+def test_names_of_a_large_span_are_those_of_its_newest_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = ["Звонила Анна. Это Анна.", "Чай без сахара.", "Это Борис. Ждёт Борис."]
+    corpus = mk.from_table({"text": texts, "created_at": ["2026-02-24", "2026-02-25", "2026-02-26"]})
+    for n_chars, names in ((22, ["Борис"]), (40, ["Анна", "Борис"])):
+        monkeypatch.setattr("memkit.explore.digest.digest.MOST_NAMED", n_chars)
+        found = mk.digest(corpus, since="7d", until=LATER)
+        assert rows(found, "names", "what") == [(f"{name}, 2 mentions",) for name in names]
+        assert ("among the 1 newest changes" in str(found.notes)) == (len(names) == 1)
+
+
 def test_the_state_before_shares_its_texts_with_the_corpus() -> None:
     texts, dates = ["чай", "кофе", "вода"], ["2026-01-01", "2026-02-27", "2026-01-02"]
     corpus = mk.from_table({"text": texts, "created_at": dates})
@@ -273,6 +283,11 @@ def test_sentences_that_decide_are_told_from_those_that_do_not() -> None:
     lines = [{"row": n, "memory_id": "a", "is_heading": False, "text": text} for n, text in enumerate(texts)]
     above = pa.table({"memory_id": ["a"], "above": ["Вторник"]})
     assert decisions(pa.Table.from_pylist(lines, SENTENCES), above)["text"].to_pylist() == list(SAID)
+    other_blanks = [text.replace(" ", "\u00a0") for text in texts]  # whole texts, few of which are cut into sentences
+    found = mk.digest(
+        mk.from_table({"text": other_blanks, "created_at": ["2026-02-26"] * len(texts)}), since="7d", until=LATER
+    )
+    assert {text for (text,) in rows(found, "decisions", "text")} == {*SAID}
 
 
 def test_what_stands_under_a_heading_of_decisions_is_one() -> None:

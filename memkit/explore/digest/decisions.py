@@ -9,7 +9,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.explore.digest.span import Span, with_memories
+from memkit.explore.digest.span import Span, new_sentences, with_memories
 from memkit.extend.showing import rows_of
 from memkit.formats.finished import checklist_of
 from memkit.policy.base import END, START, alternatives
@@ -60,7 +60,9 @@ _BARE = r"(?i)^[\s*_#]*(?:decisions?|decided|we decided|решени[ея]|ре�
 _HEADED = rf"(?i){START}(?:decisions?|decided|adr|решени[ея]|решили|решено){END}"
 _HEADED_OPEN = rf"(?i){START}(?:не|not|open|pending|to be)\s+(?:решили|решено|decided|decisions?)"
 """A heading, or the type that a layout gives: what stands under it was decided; and one of what was not."""
-
+_STEMS = ("decision", "resolution", "решен", "решил", "adr")
+_MAY = rf"(?i)(?:{alternatives((*DECISION_WORDS, *_STEMS))})".replace(r"\s", r"[\pZ\pC]")
+"""What a text has of which a sentence tells of a decision by words or label; of any blanks sentences make one."""
 _STRIPPED = Pattern("stripped", f"{_SOLVED}|{_OPEN}", "replace", instead=" ")
 PATTERNS = (
     _STRIPPED,
@@ -86,6 +88,19 @@ select place from judged
 where not asks and not bare and (is_worded or is_announced or is_under and (item or not has_items and ordinal = 1))
 order by place
 """
+
+
+def decided(span: Span) -> pa.Table:
+    """The new sentences of a span that tell of a decision; only of memories that may do so are sentences cut."""
+    ids, memories = span.changes["memory_id"], span.after.memories
+    some = memories.select(["memory_id", "heading_path", "title", "scope"])
+    some = some.filter(pc.is_in(some["memory_id"], value_set=ids))
+    last = pc.replace_substring_regex(some["heading_path"], r"(?s)^.* / ", "")  # a heading, title or type may say so
+    said = pc.binary_join_element_wise(last, some["title"], some["scope"], " / ", null_handling="skip")
+    above = pa.table([some["memory_id"], said], ["memory_id", "above"])
+    headed = above["memory_id"].filter(pc.match_substring_regex(said, _HEADED))
+    may = pc.or_kleene(pc.match_substring_regex(span.changes["after"], _MAY), pc.is_in(ids, value_set=headed))
+    return pa.concat_tables(decisions(cut, above) for cut in new_sentences(span.changes.filter(may)))
 
 
 def decisions(sentences: pa.Table, above: pa.Table) -> pa.Table:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from memkit import Corpus
 from memkit.errors import count_of
-from memkit.explore.digest.decisions import boxes, contradictions, decisions
+from memkit.explore.digest.decisions import boxes, contradictions, decided
 from memkit.explore.digest.names import LEAST_MENTIONS, new_names
 from memkit.explore.digest.span import BASES, Span, differing, expired_in, never_listed, new_sentences, span_of
 from memkit.extend import Moment
@@ -28,7 +28,6 @@ from memkit.extend.showing import (
     as_html,
     bar,
     check_corpus,
-    rows_of,
     safe,
     sheet_of,
     since_time,
@@ -195,7 +194,8 @@ def digest(
     including uncommitted files if the span ends now. Otherwise they come from created_at and updated_at, which do not
     show what was removed, nor a text before it changed. The result's notes say which. Decisions are recognised by their
     words, labels and headings, in Russian and English; names by repeated capitals. Contradictions are looked for among
-    the newest memories, 5,000 and 1,000,000 characters at most; the cost of all else is linear in the texts.
+    the newest memories, 5,000 and 1,000,000 characters at most, and names among the newest changes, 5,000,000
+    characters at most; the notes say so. The cost of all else is linear in the texts.
 
     Parameters
     ----------
@@ -259,10 +259,15 @@ def digest(
             notes.append(f"Contradictions were looked for among the {n_compared:,} newest memories only.")
         step.update()
         pa.system_memory_pool().release_unused()
-        decided, named = _of_sentences(span, mentions)
+        told = decided(span).select([*_PLACED, "text"]).to_pylist()
+        pa.system_memory_pool().release_unused()
+        step.update()
+        named, n_looked = _named(span, mentions)
+        if n_looked < len(span.changes):
+            notes.append(f"New names were looked for among the {n_looked:,} newest changes only.")
         step.update()
     rows = [
-        *decided,
+        *({"section": "decisions", "what": "decided", **row} for row in told),
         *_of_contradictions(span.changes, contradicted),
         *({"section": "boxes", **row, "text": hide(row["text"])} for row in box_rows.to_pylist()),
         *named,
@@ -280,7 +285,7 @@ def digest(
     )
 
 
-_STEPS = 5
+_STEPS = 6
 _HELD = ("title", "before", "after")
 """The columns of changes that may hold a secret."""
 
@@ -308,13 +313,8 @@ def _unwrapped(text: str) -> str:
     return rest if rest.strip() else text
 
 
-_ABOVE = """
-select memory_id, concat_ws(' / ', string_split(heading_path, ' / ')[-1], title, scope) as above from memories
-where memory_id in (select memory_id from sentences)
-"""
-"""The last heading above each memory, its title and its type, one of which may say that it is a decision."""
-
-
+MOST_NAMED = 5_000_000
+"""The characters of changes, of the newest, in which new names are looked for: a million takes .3 seconds."""
 _PLACED = ("date", "memory_id", "path", "line", "title")
 
 
@@ -325,28 +325,18 @@ def _of_contradictions(changes: pa.Table, contradicted: pa.Table) -> list[Row]:
     return [{"section": "contradictions", **newer[row["memory_id"]], **row} for row in found]
 
 
-def _of_sentences(span: Span, least: int) -> tuple[list[Row], list[Row]]:
-    """The decisions and the new names; sentences are cut some changes at a time, and not held."""
-    decided, held = list[Row](), list[pa.Table]()
-
-    def texts() -> Iterator[tuple[str, bool]]:
-        for sentences in new_sentences(span.changes):
-            above = rows_of(_ABOVE, memories=span.after.memories, sentences=sentences.select(["memory_id"]))
-            told = decisions(sentences, above).select([*_PLACED, "text"]).to_pylist()
-            decided.extend({"section": "decisions", "what": "decided", **row} for row in told)
-            held.append(sentences.select(["row", "is_heading"]))
-            yield from tuples_of(sentences, "text", "is_heading")
-
-    names, named = new_names(texts(), span.before.memories, least), list[Row]()
-    cut = pa.concat_tables(held)
-    rows, is_heading = cut["row"].to_numpy(), cut["is_heading"].to_numpy()
-    for name in names:
-        first = min(name.sentences, key=lambda number: (is_heading[number], number))  # a heading says least of it
-        row = int(rows[first])
-        sentences = next(new_sentences(span.changes.slice(row, 1)))
-        where = sentences.slice(first - int(np.searchsorted(rows, row)), 1).select([*_PLACED, "text"]).to_pylist()[0]
-        named.append({"section": "names", "what": f"{name.spelling}, {count_of(name.count, 'mention')}", **where})
-    return decided, named
+def _named(span: Span, least: int) -> tuple[list[Row], int]:
+    """The new names, and in how many changes they were looked for."""
+    n_chars = np.cumsum(pc.fill_null(pc.utf8_length(span.changes["after"]), 0))
+    newest = span.changes.slice(0, int(np.searchsorted(n_chars, MOST_NAMED)) + 1)
+    sentences = pa.concat_tables(new_sentences(newest))
+    names = new_names(tuples_of(sentences, "text", "is_heading"), span.before.memories, least)
+    is_heading = sentences["is_heading"].to_pylist()  # a heading says least of a name
+    firsts = [min(name.sentences, key=lambda number: (is_heading[number], number)) for name in names]
+    where = sentences.select([*_PLACED, "text"]).take(pa.array(firsts, pa.int64())).to_pylist()
+    said = [f"{name.spelling}, {count_of(name.count, 'mention')}" for name in names]
+    rows = [{"section": "names", "what": what, **row} for what, row in zip(said, where, strict=True)]
+    return rows, len(newest)
 
 
 _SECTION_OF = {"added": "added", "changed": "changed", "removed": "forgotten", "expired": "forgotten"}
