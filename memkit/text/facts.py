@@ -43,7 +43,7 @@ _SIGN_OF = {
     "a ticked box": rf"\[[{CLOSED}]\](?=\s)",
     "a call, a list (f(), a[])": r"(?<=\w)(?:\(\)|\[\]|\{\})",
     "a private name": r"(?<!\w)_+(?=\w)|(?<=\w)_+(?!\w)",
-    "code": r"[*^\\@~]+|==+|&&|\|\||(?<=\w)[&|](?=\w)|(?<!\w)&(?=\w)",
+    "code": r"[*^\\@]+|~+(?!\d)|==+|&&|\|\||(?<=\w)[&|](?=\w)|(?<!\w)&(?=\w)",
     "an arrow": r"(?<!^)[-=]>|[→⇒←]|(?<=\s)(?:<[-=]|[<>]{1,2})(?=\s)",
 }
 _SIGN = re.compile(rf"(?=[^\w\s]|_|\b\w)(?:{'|'.join(_SIGN_OF.values())})")  # most letters begin none: .06 s, not .15
@@ -54,10 +54,11 @@ _MARK_OF = {
     "lines": r"(?<!\w)(?P<lines>_{1,3})(?=[^\s_])(?P<lined>[^_\n]+)(?<=\S)(?P=lines)(?!\w)",
     "a stroke or a marker": r"(?P<double>~~|==)(?=[^\s=~])(?P<doubled>[^=~\n]+)(?<=\S)(?P=double)",
     "a link called by its address": r"\[(?P<address>[^\[\]\n]+)\]\((?:mailto:|https?://)?(?P=address)\)",
+    "a comment": r"<!--[^<>\n]*-->",
     "the star of an item, a rule": r"^[^\S\n]*(?:\*[^\S\n]+|[*_=-]{3,}[^\S\n]*$)",
     "the number of a lone item": r"\A[^\S\n]*\d{1,3}[.)][^\S\n]+(?=\S[^\n]*\Z)",
 }
-_MARKED = re.compile(rf"(?=[`*_~=\[]|^)(?:{'|'.join(_MARK_OF.values())})", re.MULTILINE)
+_MARKED = re.compile(rf"(?=[`*_~=\[<]|^)(?:{'|'.join(_MARK_OF.values())})", re.MULTILINE)
 """Marks of Markdown, where the same signs in code are facts (*.py, logs*)."""
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{1,2}[./][0-9]{1,2}(?:[./][0-9]{2,4})?")
 

@@ -83,6 +83,7 @@ _PART = re.compile(r"[^\W_]+(?:['’][^\W\d_]+)?|[\u2300-\u2bff\U0001f000-\U0001
 """A word, or pictures in a row ("🟢", "★★")."""
 _VOWELS = re.compile("[aeiouyаеиоуыэюяьъй]+")
 _GLUED = re.compile(r"\d+([^\W\d_]+)\Z")
+_DOT = re.compile(r"(?<=\b[AaPp])\.(?=[Mm]\b)")  # "5 p.m." is "5 pm"
 _ENDS = (".", "!", "?", ":", "…")
 _SOFT, _CLOSED, _FIRST, _HARD = range(4)
 """A word that may have synonyms; one of `APART`; a capital one that begins a sentence, maybe a name; a name."""
@@ -181,11 +182,9 @@ class Words:
         ]
         differ = self._unlike(sides, in_span, self._mean_the_same)
         alike = (a.n + b.n - n_only[0] - n_only[1]) / np.maximum(1, a.n + b.n)
-        moved = open_ & ~differ & (alike >= _ALIKE)
         is_sure = sum(side.how_many(own & (side.kind == _HARD)) for side, own in zip(sides, only, strict=True)) > 0
-        names = [
-            own & (side.kind >= _FIRST) & (moved & is_sure)[side.pair] for side, own in zip(sides, only, strict=True)
-        ]
+        moved = open_ & ~differ & (alike >= _ALIKE) & is_sure
+        names = [own & (side.kind >= _FIRST) & moved[side.pair] for side, own in zip(sides, only, strict=True)]
         return differ | self._unlike(sides, names, self._may_be_forms)
 
     @staticmethod
@@ -269,7 +268,7 @@ class Words:
         return number
 
     def _chunk(self, chunk: str, begins: bool, after_number: bool, shouts: bool) -> _Chunk:
-        plain, read = chunk.strip(_MARKS), list[tuple[str, str, int]]()
+        plain, read = _DOT.sub("", chunk.strip(_MARKS)), list[tuple[str, str, int]]()
         is_code, is_joined = bool(_IS_CODE.search(plain)), "-" in plain
         for part in _PART.findall(plain):
             is_number = part.isdecimal() or (not is_code and folded(part) in self._reader.digits)

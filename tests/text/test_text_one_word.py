@@ -56,8 +56,8 @@ ALIKE = (
     ("The owner is Anna", "Anna is the owner"),
     ("**Предпочитает** _короткие_ ответы", "Предпочитает ~~короткие~~ ответы"),
     ("Delete `logs*` every week.", "delete logs* every week"),
-    ("- [ ] mail ann@site.org", "- mail [ann@site.org](mailto:ann@site.org) #todo"),
-    ("2. 1,000 calls for 5 000 €, +7 916 123 45 67", "1000 calls for 5000 €, +7 916 123-45-67"),
+    ("- [ ] mail ann@site.org at 5 p.m.", "- mail [ann@site.org](mailto:ann@site.org) at 5 PM <!-- id: b --> #todo"),
+    ("2. About 1,000 calls for 5 000 €, +7 916 123 45 67", "~1000 calls for 5000 €, +7 916 123-45-67"),
 )
 SYNONYMS = ("car automobile", "car vehicle", "Man Person", "brother sister", "Jon John", "inches centimetres")
 
