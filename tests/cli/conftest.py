@@ -23,10 +23,10 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
     def call(*words: object) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["memkit", *map(str, words)])
         monkeypatch.setenv("COLUMNS", "200")
+        monkeypatch.setattr("memkit.base.parallel._DELAY", float("inf"))  # how far it is depends on the machine
         with pytest.raises(SystemExit) as stop:
             main()
-        printed = capsys.readouterr()
-        return int(stop.value.code or 0), printed.out, printed.err
+        return int(stop.value.code or 0), *capsys.readouterr()
 
     return call
 
