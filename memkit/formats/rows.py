@@ -214,7 +214,7 @@ _SPLICED = 64
 
 KEPT_WITH = "an entry to keep it with"
 """What was expected where a problem alone holds a part of a file, so that it is told with its own text."""
-MAX_PROBLEMS = 20_000
+MAX_PROBLEMS, _FEWER_PROBLEMS = 20_000, {"encoding": 10}  # a picture is no text in each of its lines
 """The most problems of one rule listed for one file; a last row says how many more there are."""
 
 Row = dict[str, Any]
@@ -354,7 +354,7 @@ class Rows:
         A rule that memkit does not have comes with its severity and advice.
         """
         severity = severity or SEVERITIES[rule]
-        if self._listed[path, rule] == MAX_PROBLEMS:
+        if self._listed[path, rule] == _FEWER_PROBLEMS.get(rule, MAX_PROBLEMS):
             self._unlisted[path, rule, severity] += 1
             return
         self._listed[path, rule] += 1

@@ -104,9 +104,7 @@ def test_the_encoding_of_a_huge_file_is_found_in_linear_time() -> None:
 
 
 def test_latin_letters_with_marks_are_not_shown_as_cyrillic(tmp_path: Path) -> None:
-    assert [guess_of("Η Άννα παραγγέλνει".encode("cp1253")), guess_of("我们决定日记".encode("gbk"))] == [
-        "windows-1252"
-    ] * 2
+    assert {guess_of("Η Άννα παραγγέλνει".encode("cp1253")), guess_of("我们决定日记".encode("gbk"))} == {"windows-1252"}
     texts = {"fr": "Déjà vu à l'hôtel, où Hélène prépare la crème.", "de": "Die Bäckerei öffnet früh, Käthe übt."}
     for name, text in texts.items():
         (tmp_path / f"{name}.md").write_bytes(text.encode("latin-1"))

@@ -181,8 +181,7 @@ class Listing:
             data = data[: codecs.utf_8_decode(data, "ignore", False)[1]]  # not in the midst of a character
         source = decode(path, data)
         source.size, source.too_large = size, is_too_large
-        if is_too_large or source.encoding != "utf-8" or source.undecoded:
-            self.report_faults(source, rows, memory_id)
+        self.report_faults(source, rows, memory_id)
         return source
 
     def report_faults(self, source: Source, rows: Rows, memory_id: str | None = None) -> None:
