@@ -22,8 +22,8 @@ CEILINGS = {
     ),
     "public names": (64, "what is at the top; the rest is in rooms, as mk.errors and mk.labels"),
     "lines of tests": (
-        62_151,
-        "34 for the audit of damaged arrays; 38 for a vault of any size to measure on; 15 for what a digest leaves out",
+        62_199,
+        "48 for whose lake is believed and Ctrl-C; 15 for what a digest leaves out",
     ),
     "modules at the top": (0, "the top level has a file of the project, a README and four folders"),
     "longest module": (638, "memkit/text/secrets.py, whose rows are data"),

@@ -291,10 +291,10 @@ def system_memory() -> Iterator[None]:
     Arrow's own pool keeps much of what long work took on its way: a fifth of the peak of a fit.
     """
     before, system = pa.default_memory_pool(), pa.system_memory_pool()
-    pa.set_memory_pool(system)
     try:
+        pa.set_memory_pool(system)
         yield
     finally:
-        pa.default_memory_pool().release_unused()
         if before.backend_name != system.backend_name:  # else another thread's block may have ended
             pa.set_memory_pool(before)
+        system.release_unused()  # last, as a Ctrl-C may fall into it

@@ -455,10 +455,14 @@ class VectorCache:
         """Add vectors of documents, those of `texts` row by row, that `encoder` made elsewhere.
 
         They are told from one another where one is looked for that is nowhere else: hashing 41,000 texts takes .5 s.
+        Until then they are held once, however often they are given, and the oldest go where they are too large.
         """
         if not getattr(encoder, "refitted", False):
             with self._lock:
-                self._given.append((encoder.fingerprint, texts, vectors))
+                others = (given for given in self._given if not np.array_equal(given[2], vectors))
+                self._given = [*others, (encoder.fingerprint, texts, vectors)]
+                while sum(rows.nbytes for *_, rows in self._given) > self.max_memory:
+                    self._given.pop(0)
 
     def _absent(self, fingerprint: str, keys: Iterable[Key]) -> list[Key]:
         """Those of some documents, which are not remembered, that nobody gave either."""

@@ -197,7 +197,12 @@ class Dense(Estimator, Abilities):
         """Encode `queries` (or take their vectors from the cache) and centre them; given vectors are as in fit."""
         self._check_fitted()
         if isinstance(queries, np.ndarray) and queries.dtype.kind in "fiu":
-            return self._given_queries(queries)
+            dim = self.vectors_.shape[1]
+            if queries.ndim != 2 or queries.shape[1] != dim or not np.isfinite(queries).all():
+                raise ParameterError(
+                    f"Dense.candidates: query vectors must be finite and of shape (n, {dim}). Got {queries.shape}."
+                )
+            return unit_rows(queries)
         vectors = self.cache_.encode(self.encoder_, as_texts(queries), "query")
         if vectors.shape[1] != self.vectors_.shape[1] and len(self.vectors_):
             raise StaleIndexError(
@@ -372,14 +377,6 @@ class Dense(Estimator, Abilities):
                 f"Got {allowed.dtype} of shape {allowed.shape}."
             )
         return allowed if self._live is None else np.logical_and(allowed, self._live)
-
-    def _given_queries(self, queries: Vectors) -> Vectors:
-        dim = self.vectors_.shape[1]
-        if queries.ndim != 2 or queries.shape[1] != dim or not np.isfinite(queries).all():
-            raise ParameterError(
-                f"Dense.candidates: query vectors must be finite and of shape (n, {dim}). Got {queries.shape}."
-            )
-        return unit_rows(queries)
 
     def _with_empty_rows(
         self,

@@ -43,7 +43,7 @@ _DAY = 86_400
 _NOT_KEPT = ("as_of", "rules", "formats", "rev", "instructions")
 """Options with which a folder is not kept: a moment, code, another state of the folder, files outside of it."""
 _IN_KEY = ("format", "max_file_bytes", "plugin_globs", "dates", "timezone", "hidden", "json")
-_FAULTS = (MemkitError, OSError, RuntimeError, pa.ArrowException, ValueError, KeyError, TypeError)
+_FAULTS = (MemkitError, OSError, RuntimeError, pa.ArrowException, ValueError, KeyError, TypeError, AttributeError)
 
 
 @dataclass
@@ -90,8 +90,8 @@ class Kept:
         try:
             check_own(self.place, is_ours=True)
             seen = read_json(self.place, SEEN)
-            if seen["memkit"] != _stamp():
-                raise ValueError("of another memkit")
+            if (seen["memkit"], seen["place"]) != (stamp(), self.place.name):
+                raise ValueError("of another memkit, folder or options")
             root = root if root.is_file() else root.resolve()
             tables, reading, self.text_index, self.snapshot = load(self.place, root, trust=True)
             if reading is None:
@@ -146,7 +146,8 @@ class Kept:
         """Write what `reading` saw, where that is not what is written; the file's time says when it was used."""
         doubtful = unsettled(reading.stats, reading.began, COARSE_NS) | _without_ctime(reading.stats)
         seen = {
-            "memkit": _stamp(),
+            "memkit": stamp(),
+            "place": self.place.name,
             "root": str(reading.root),
             "snapshot": current(self.place).name,
             "walked": reading.walked,
@@ -186,7 +187,7 @@ def _without_ctime(stats: Mapping[str, Stat | None]) -> set[str]:
 
 
 @functools.cache
-def _stamp() -> str:
+def stamp() -> str:
     """What tells this memkit from another: its version, and its files, which change in a checkout."""
     package = Path(__file__).parents[1]
     walked = (Path(folder, name) for folder, _, names in os.walk(package) for name in names if name.endswith(".py"))

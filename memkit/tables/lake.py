@@ -328,7 +328,10 @@ def opened(folder: Path) -> Iterator[tuple[Path, Manifest, dict[str, BufferedRea
     FormatError
         Where there is no lake, or it holds a symbolic link.
     """
-    _clean_if_free(folder)
+    if len(_saves(folder)) > 1 or any(folder.glob(f"{_SAVING}*")):
+        # What dead writers left goes, unless a process is saving now or the folder cannot be written.
+        with suppress(MemkitError, OSError), locked(folder, 0):
+            _clean(folder)
     for _ in range(_TRIES):
         snapshot = current(folder)
         with ExitStack() as stack:
@@ -364,13 +367,6 @@ def locked(folder: Path, patience: float) -> Iterator[None]:
         except Timeout as error:
             raise MemkitError(f"{folder}: another process is saving there. Save again when it is done.") from error
         yield
-
-
-def _clean_if_free(folder: Path) -> None:
-    """Delete what dead writers left, unless a process is saving now or the folder cannot be written."""
-    if len(_saves(folder)) > 1 or any(folder.glob(f"{_SAVING}*")):
-        with suppress(MemkitError, OSError), locked(folder, 0):
-            _clean(folder)
 
 
 def _clean(folder: Path) -> None:

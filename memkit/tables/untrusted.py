@@ -589,9 +589,7 @@ def _check_depth(query: str) -> None:
         raise QueryError(f"expected at most {MAX_DEPTH} brackets within one another. Got {depth}.")
 
 
-@functools.cache
-def _parser() -> duckdb.DuckDBPyConnection:
-    return connect()
+_parser = functools.cache(connect)
 
 
 def _nodes(tree: Any) -> Iterator[dict[str, Any]]:

@@ -14,7 +14,9 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from threading import Thread
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import dask
 import distributed
@@ -366,3 +368,13 @@ def test_arrow_takes_memory_of_the_system_until_the_last_block_ends() -> None:
     for block in blocks:  # in the order of two threads
         block.__exit__(None, None, None)
     assert pa.default_memory_pool().backend_name == before
+
+
+def test_arrows_own_pool_is_back_where_a_ctrl_c_falls_into_giving_memory_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    system = SimpleNamespace(backend_name="system", release_unused=Mock(side_effect=KeyboardInterrupt))
+    pools: list[Any] = [SimpleNamespace(backend_name="mimalloc")]
+    arrow = {"system_memory_pool": lambda: system, "default_memory_pool": lambda: pools[-1]}
+    monkeypatch.setattr(parallel, "pa", SimpleNamespace(**arrow, set_memory_pool=pools.append))
+    with pytest.raises(KeyboardInterrupt), parallel.system_memory():
+        assert pools[-1] is system
+    assert pools[-1] is pools[0]

@@ -7,6 +7,7 @@ import pickle
 import sqlite3
 import subprocess
 import sys
+import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -295,6 +296,17 @@ def test_memory_is_bounded_and_the_least_recently_used_goes_first() -> None:
     cache.encode(encoder, ["b"])
     assert encoder.n_encoded == 4
     assert (cache.encode(encoder, list("abcdef")) == encoder.encode_document(list("abcdef"))).all()
+
+
+def test_vectors_that_are_given_are_held_once_and_within_the_bound() -> None:
+    encoder, cache = Counting(), VectorCache(max_memory=2 * 3 * 4)
+    ones = weakref.ref(first := encoder.encode_document(["a"]))
+    cache.put(encoder, ["a"], first)
+    cache.put(encoder, ["a"], first := first.copy())  # as from a lake that is opened again
+    assert ones() is None
+    for text in ("пп", "ппп"):
+        cache.put(encoder, [text], encoder.encode_document([text]))
+    assert cache.new(encoder, [content_key(text, "document") for text in ("a", "пп", "ппп")]) == 1
 
 
 def test_disk_is_bounded_and_the_oldest_go_first(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from memkit.index.encoders.without_model import HashEncoder
 from memkit.search.fitted import index
 from memkit.search.fitted.store import MANIFEST, saved_arm
 from memkit.search.retriever import Retriever
+from memkit.tables.owners import Owners
 from memkit.tables.samples import write_files
 
 ROWS = ["Пул соединений: десять", "The deploy runs on Friday", "кот спит"]
@@ -285,6 +286,21 @@ def test_a_saved_corpus_keeps_the_arms_and_a_fit_takes_them(tmp_path: Path, monk
     for corpus, size in ((others, 100), (mk.open(tmp_path, trust=True), 100), (own, 99), (own, 100)):
         with pytest.raises(TypeError, match="not callable"):
             Retriever(encoder="hash", index__chunk_tokens=size).fit(corpus)
+
+
+def test_whose_memories_are_is_asked_anew_where_another_memkit_saved_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write_files(tmp_path / "in", {"Анна.md": "пьёт чай\n", "Павел.md": "пьёт чай\n"})
+    whose = Owners.of
+    with monkeypatch.context() as former:  # which told no titles apart
+        former.setattr(index, "stamp", lambda: "of a former memkit")
+        former.setattr(Owners, "of", lambda memories: whose(memories.select(["text"])))
+        search = Retriever(encoder=None).fit(mk.read(folder))
+        assert len({*search.index_.rows.twin.tolist()}) == 1
+        search.corpus_.save(tmp_path / "lake")
+    again = Retriever(encoder=None).fit(mk.open(tmp_path / "lake", trust=True))
+    assert again.search("чай").num_rows == 2
 
 
 def test_an_arm_without_weight_is_not_loaded_from_there_either(tmp_path: Path) -> None:

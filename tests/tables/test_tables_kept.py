@@ -235,6 +235,13 @@ def test_options_that_change_what_is_read_are_apart(root: Path, tmp_path: Path) 
         for how in ways:
             same(root, **how)
     assert len(kept.entries()) == len(ways)
+    places = [Path(row["path"]) for row in kept.entries()]
+    for place in places:
+        place.rename(place.with_name(f"{place.name}-moved"))
+    for place, other in zip(places, [*places[1:], places[0]], strict=True):  # as a careless copy of a cache may
+        place.with_name(f"{place.name}-moved").rename(other)
+    for how in ways:
+        same(root, **how)
     not_kept: list[dict[str, Any]] = [{"as_of": "2026-01-01"}, {"rules": ()}, {"instructions": root / "MEMORY.md"}]
     for how in not_kept:
         same(root, **how)
@@ -254,7 +261,8 @@ def test_a_cache_that_is_not_to_be_believed_is_made_anew(root: Path, cache: Path
         "no pointer": (lambda: (place() / "memkit.json").unlink()),
         "no JSON": lambda: (place() / kept.SEEN).write_text("{", encoding="utf-8"),
         "of another memkit": lambda: changed(memkit="0.1"),
-        "of another shape": lambda: changed(stats=[1], asked=5),
+        "of another shape": lambda: changed(stats=[1]),
+        "asked for what is no list": lambda: changed(asked=5),
         "of another snapshot": lambda: changed(snapshot="saved-" + "0" * 32),
         "a link": lambda: (place().rename(cache / "moved"), place_link()),
     }

@@ -51,6 +51,7 @@ from memkit.search.fitted.chunks import (
 from memkit.search.state import Candidates, merge
 from memkit.search.steps.recall import ARMS, Arm, arm_weights, depth_of, nearest_words
 from memkit.search.steps.scope import Scope, make_scope
+from memkit.tables.kept import stamp
 from memkit.tables.lake import beside, write_parquet
 from memkit.tables.owners import Owners
 from memkit.text.analyse import terms_by
@@ -537,8 +538,9 @@ def _saved_owners(corpus: Corpus, memories: pa.Table) -> tuple[Owners, Ints] | N
 
 
 def _of_chunks(settings: Index) -> str:
-    """The settings that chunks depend on: all but the encoder and what finds its vectors."""
-    return repr({name: value for name, value in settings.get_params(deep=False).items() if name != "encoder"})
+    """What chunks and owners depend on: this memkit, and all settings but the encoder and what finds its vectors."""
+    params = settings.get_params(deep=False)
+    return repr((stamp(), {**params, "encoder": None}))
 
 
 @system_memory()
