@@ -294,7 +294,8 @@ def system_memory() -> Iterator[None]:
     try:
         pa.set_memory_pool(system)
         yield
-    finally:
+        # Arrow asks its default pool, whichever pool is told to: after the block that would be its own.
+        system.release_unused()
+    finally:  # also where a Ctrl-C falls into what is released
         if before.backend_name != system.backend_name:  # else another thread's block may have ended
             pa.set_memory_pool(before)
-        system.release_unused()  # last, as a Ctrl-C may fall into it

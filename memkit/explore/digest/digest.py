@@ -245,7 +245,7 @@ def digest(
         hide = Mask()
         for name in ("title", "text", "tags", "extra"):  # what any memory calls a secret
             learned(hide, corpus.memories[name])
-        pa.system_memory_pool().release_unused()  # what reading and this took and gave back: a seventh of all
+        pa.default_memory_pool().release_unused()  # what reading and this took and gave back: a seventh of all
         span = replace(span, changes=_shown(span.changes, hide))
         notes = [note for note in (*span.notes, never_listed(span.after.memories)) if note]
         step.update()
@@ -258,9 +258,9 @@ def digest(
         if n_compared < span.after.memories.num_rows:
             notes.append(f"Contradictions were looked for among the {n_compared:,} newest memories only.")
         step.update()
-        pa.system_memory_pool().release_unused()
+        pa.default_memory_pool().release_unused()
         told = decided(span).select([*_PLACED, "text"]).to_pylist()
-        pa.system_memory_pool().release_unused()
+        pa.default_memory_pool().release_unused()
         step.update()
         named, n_looked = _named(span, mentions)
         if n_looked < len(span.changes):
