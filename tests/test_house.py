@@ -17,13 +17,13 @@ CEILINGS = {
     # what: ceiling, and what the last raise was for; a change that adds a module says which one it ends
     "modules": (239, "mk.extend is modules that strangers import; verbs and pictures from outside lie in their rooms"),
     "lines of code": (
-        51_547,
-        "10 for times behind a colon, halves in requests; 21 owners kept; 19 the peak of a fit; 6 all-new digests",
+        51_558,
+        "21 owners kept; 19 the peak of a fit; 6 all-new digests; 11 labels before the folder, bars of terminals",
     ),
     "public names": (64, "what is at the top; the rest is in rooms, as mk.errors and mk.labels"),
     "lines of tests": (
-        62_199,
-        "48 for whose lake is believed and Ctrl-C; 15 for what a digest leaves out",
+        62_214,
+        "48 for whose lake is believed and Ctrl-C; 15 for what a digest leaves out; 15 for bars of terminals, labels",
     ),
     "modules at the top": (0, "the top level has a file of the project, a README and four folders"),
     "longest module": (638, "memkit/text/secrets.py, whose rows are data"),

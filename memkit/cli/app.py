@@ -48,6 +48,7 @@ from memkit.cli.common import (
     show,
     show_problems,
     summary,
+    wanted,
 )
 from memkit.display.sheet import safe, visible
 from memkit.errors import MemkitError, ParameterError, count_of, did_you_mean
@@ -202,8 +203,7 @@ def search(
     """Search a folder by words and by meaning; the parameters are those of mk.Retriever."""
     from memkit.search.show import retold
 
-    corpus = load(path, reading, to_fit=True)
-    retriever = fitted(corpus, preset, sets, profile, encode_limit)
+    retriever = fitted(wanted(preset, sets, profile), load(path, reading, to_fit=True), profile, encode_limit)
     ask = retriever.trace if trace else retriever.search
     table = ask(query, k=k, where=where, as_of=as_of, user_id=user, scope=scope)
     table = retold(table, retriever.index_, "")
@@ -213,7 +213,7 @@ def search(
     elif as_json:
         arms = list(json.loads((table.schema.metadata or {})[b"arms"]))
         table = table.append_column("arms", pa.array([arms] * table.num_rows, WORDS))
-    show(table, as_json, None if columns is None else table.column_names, memories=corpus.memories)
+    show(table, as_json, None if columns is None else table.column_names, memories=retriever.corpus_.memories)
 
 
 @app.command()
@@ -239,7 +239,8 @@ def encode(
             " there. Set MEMKIT_CACHE to a folder of your own."
         )
     begun = perf_counter()
-    index = fitted(load(path, reading, to_fit=True), preset, sets, profile, "later").encode().index_.whole
+    search = fitted(wanted(preset, sets, profile), load(path, reading, to_fit=True), profile, "later")
+    index = search.encode().index_.whole
     if "vector" not in index.arms:
         why = index.absent.get("vector", "vector_weight is 0")
         raise ParameterError(f"encode: expected a search by meaning. Got none: {why}.")
@@ -348,13 +349,12 @@ def context(
     from memkit import presets
     from memkit.context import ContextBuilder
 
-    corpus = load(path, reading, to_fit=True)
     document = presets.memory_v2_context if preset == "memory_v2" else {}
     loaded = profile_of(profile, preset)
     given = settings(ContextBuilder.params(), sets, "ContextBuilder")
     values = {**document, **(loaded.context if loaded else {}), **given}
-    retriever = fitted(corpus, preset, None, profile, encode_limit)
-    built = ContextBuilder(**{**values, "retriever": retriever}).build(corpus, user, message, as_of)
+    retriever = fitted(wanted(preset, None, profile), load(path, reading, to_fit=True), profile, encode_limit)
+    built = ContextBuilder(**{**values, "retriever": retriever}).build(retriever.corpus_, user, message, as_of)
     say_waiting(retriever, path)
     if as_json:
         print_json(built.table)

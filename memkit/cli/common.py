@@ -348,22 +348,21 @@ def settings(declared: Mapping[str, Param], pairs: list[str] | None, owner: str)
     return values
 
 
-def fitted(
-    corpus: Corpus,
-    preset: str | None,
-    sets: list[str] | None,
-    profile: Path | None = None,
-    encode: str | int = "now",
-) -> Retriever:
-    """A Retriever over `corpus`: defaults, then a preset or a profile, then ``--set``."""
+def wanted(preset: str | None, sets: list[str] | None, profile: Path | None = None) -> Retriever:
+    """A Retriever, not fitted: defaults, then a preset or a profile, then ``--set``."""
     from memkit.search.retriever import Retriever
 
-    chosen = preset_values(preset)
-    loaded = profile_of(profile, preset)
-    given = {**(loaded.retriever if loaded else {}), **settings(Retriever.all_params(), sets, "Retriever")}
+    chosen, loaded = preset_values(preset), profile_of(profile, preset)
+    given = settings(Retriever.all_params(), sets, "Retriever")
+    return Retriever(**chosen).set_params(**{**(loaded.retriever if loaded else {}), **given})
+
+
+def fitted(search: Retriever, corpus: Corpus, profile: Path | None = None, encode: str | int = "now") -> Retriever:
+    """`search` over `corpus`, which may not be what its profile was measured on."""
     console = Console(stderr=True)
     with console.status("indexing …") if console.is_terminal else nullcontext():
-        search = Retriever(**chosen).set_params(**given).fit(corpus, encode=encode)
+        search.fit(corpus, encode=encode)
+    loaded = profile_of(profile)
     for difference in loaded.differences(search) if loaded else ():
         print(f"memkit: {profile}: {safe(difference)}", file=sys.stderr)
     return search

@@ -23,6 +23,7 @@ from memkit.cli.common import (
     grouped,
     load,
     show,
+    wanted,
 )
 from memkit.errors import ParameterError, count_of
 
@@ -92,9 +93,18 @@ class Labelled:
     as_json: JsonOption = False
     formats: FormatsOption = None
 
-    def search(self) -> Retriever:
-        """The Retriever to measure."""
-        return fitted(load(self.path, Reading(self.formats), to_fit=True), self.preset, self.sets, self.profile)
+    def search(self, qrels: Path | None, metrics: str | list[str] | None) -> Retriever:
+        """The Retriever to measure; a mistake in labels or options is told before the folder is read and encoded."""
+        from memkit.evaluation.evaluation import Task
+        from memkit.evaluation.metrics import parse_metrics
+
+        parse_metrics(metrics or "ndcg@10")
+        checked = Task(None, self.queries, qrels, **self.keywords).read() if qrels is not None else None
+        search = wanted(self.preset, self.sets, self.profile)
+        corpus = load(self.path, Reading(self.formats), to_fit=True)
+        if checked is not None:
+            checked.check_known(corpus)
+        return fitted(search, corpus, self.profile)
 
     @property
     def keywords(self) -> dict[str, Any]:
@@ -102,10 +112,6 @@ class Labelled:
         unjudged = "apart" if self.apart else "raise"
         scope = {"as_of": self.as_of, "where": self.where, "user_id": self.user_id}
         return {"group": self.group, "unjudged": unjudged, **scope}
-
-    def show(self, result: Result, instead: pa.Table | None) -> None:
-        """Print the result, or a table of it instead."""
-        show_result(result, instead, self.as_json, self.page)
 
 
 def show_result(
@@ -133,11 +139,12 @@ def evaluate(
     from memkit.evaluation.evaluation import evaluate as measure
     from memkit.evaluation.labels import write
 
-    result = measure(options.search(), options.queries, qrels, metric or METRICS, stages=stages, **options.keywords)
+    search = options.search(qrels, metric)
+    result = measure(search, options.queries, qrels, metric or METRICS, stages=stages, **options.keywords)
     if run is not None:
         write(result.hits, run)
     lost_stages = result.stages if stages and options.as_json else None
-    options.show(result, result.per_query if per_query else lost_stages)
+    show_result(result, result.per_query if per_query else lost_stages, options.as_json, options.page)
 
 
 @app.command()
@@ -167,14 +174,16 @@ def compare(
         raise ParameterError(
             "compare: expected how b differs: --b NAME=VALUE, --b-preset NAME or --b-profile FILE. Got none."
         )
-    a, hits = options.search(), "irrelevant" if complete else "bounds"
-    base = (options.preset, options.profile) if other_preset is None and other_profile is None else (None, None)
-    b = fitted(a.corpus_, other_preset or base[0], [*(options.sets or []), *(other or [])], other_profile or base[1])
+    if other_preset is None and other_profile is None:
+        other_preset, other_profile = options.preset, options.profile
+    b = wanted(other_preset, [*(options.sets or []), *(other or [])], other_profile)
+    a, hits = options.search(qrels, metric), "irrelevant" if complete else "bounds"
+    b = fitted(b, a.corpus_, other_profile)
     keywords = {"epsilon": epsilon, "unjudged_hits": hits, **options.keywords}
     result = judge(a, b, options.queries, qrels, metric or "ndcg@10", **keywords)
     rows = result.per_query if qrels is not None else result.shifts
     listed = (result.agreement if qrels is None else result.details) if options.as_json else None
-    options.show(result, rows if per_query else listed)
+    show_result(result, rows if per_query else listed, options.as_json, options.page)
 
 
 @app.command()
@@ -209,7 +218,7 @@ def audit(
 
     if table is not None:
         check_choice("--table", table, AUDITS, "audit")
-    search = fitted(load(path, Reading(formats), to_fit=True), preset, sets, profile)
+    search = fitted(wanted(preset, sets, profile), load(path, Reading(formats), to_fit=True), profile)
     result = look(search, queries, qrels, only=table, k=k, n=n, as_of=as_of, user_id=user)
     show_result(result, None if table is None else result.tables[table], as_json, page, search.corpus_.memories)
 
@@ -228,10 +237,11 @@ def sweep(
     """Score many settings on labelled queries; `memkit tune` tests whether the best one is really better."""
     from memkit.evaluation.sweep import sweep as score
 
-    search = options.search()
-    settings = _grid(grid, search)
+    settings = _grid(grid, wanted(options.preset, options.sets, options.profile))
+    search = options.search(qrels, metric)
     more = {**options.keywords, "n": n, "resume": resume, "n_jobs": jobs}
-    options.show(score(search, options.queries, qrels, settings, metric or "ndcg@10", **more), None)
+    result = score(search, options.queries, qrels, settings, metric or "ndcg@10", **more)
+    show_result(result, None, options.as_json, options.page)
 
 
 @app.command()
@@ -263,15 +273,15 @@ def tune(
     """Choose a setting, and test on the labels whether it is better than the current one."""
     from memkit.evaluation.tune import tune as judge
 
-    search = options.search()
+    settings, guards = _grid(grid, wanted(options.preset, options.sets, options.profile)), _guards(guard)
     result = judge(
-        search,
+        options.search(qrels, metric),
         options.queries,
         qrels,
-        _grid(grid, search),
+        settings,
         metric,
         epsilon=epsilon,
-        guard=_guards(guard),
+        guard=guards,
         split=split,
         holdout=holdout,
         remember=remember,
@@ -281,7 +291,8 @@ def tune(
     )
     if profile_out is not None:
         result.profile_.save(profile_out)
-    options.show(result, result.table if all_settings else result.summary if options.as_json else None)
+    listed = result.table if all_settings else result.summary if options.as_json else None
+    show_result(result, listed, options.as_json, options.page)
 
 
 def _grid(options: list[str] | None, search: Retriever) -> dict[Any, Any]:

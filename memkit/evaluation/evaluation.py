@@ -50,6 +50,7 @@ from memkit.evaluation.result import Result, mean_over, too_few
 from memkit.evaluation.statistics import Units, interval
 from memkit.schemas import Floats, Ints, result_schema
 from memkit.search.ask import STEPS, check_user
+from memkit.tables.corpus import Corpus
 
 METRICS = ("ndcg@10", "recall@5", "mrr")
 NOT_FOUND = "not_found"
@@ -255,8 +256,8 @@ class CheckedTask:
         return Pools(search.over_all(), self.labelled(where))
 
     def check_known(self, search: Any) -> None:
-        """Raise where a memory was judged that the corpus of `search` does not hold."""
-        corpus = getattr(search, "corpus_", None)
+        """Raise where a memory was judged that the corpus, or that of a fitted search, does not hold."""
+        corpus = search if isinstance(search, Corpus) else getattr(search, "corpus_", None)
         if corpus is None:
             return
         memory_ids = corpus.memories["memory_id"]

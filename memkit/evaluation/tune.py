@@ -484,26 +484,26 @@ def tune(
     check_work(search, n_jobs)
     points = None if isinstance(grid, Sweep) else Grid(grid, n, random_state=seed, refits=True)
     checked = _checked_of(grid, task.user_id) if isinstance(grid, Sweep) else task.read()
-    pools, wanted = checked.pools(search, where), Metric.parse(metric)
+    wanted, specs = Metric.parse(metric), {name: _guard_spec(name, spec) for name, spec in (guard or {}).items()}
+    # The unit is the guard's own matter: its labels may come without the column that `group` names.
+    of_guards = replace(task, group=None, as_of=checked.moment, user_id=checked.user_id)
+    guard_tasks = {name: replace(of_guards, queries=spec[0], qrels=spec[1]).read() for name, spec in specs.items()}
+    pools = checked.pools(search, where)
     beside = [wanted] if wanted.kind in OF_HITS else [wanted, Metric("judged", wanted.k or 10)]
     tried = grid if points is None else swept(pools, checked, points, Measure(beside, depth, n_jobs), where)
     scored = _scored(tried, metric)
     held_out, tested_on = _held_out(scored, checked, split, holdout, remember, seed)
     scored = replace(scored, held_out=held_out, tested_on=tested_on)
 
-    def guarded(name: str, spec: tuple[Any, Any, float], setting: Setting) -> tuple[str, Units, float]:
-        guard_queries, guard_qrels, margin = _guard_spec(name, spec)
-        # The unit is the guard's own matter: its labels may come without the column that `group` names.
-        alone = replace(task, queries=guard_queries, qrels=guard_qrels, group=None, as_of=checked.moment)
-        guard_task = replace(alone, user_id=checked.user_id).read()
-        points = Grid({key: [value] for key, value in setting.items()}, refits=True)
+    def guarded(name: str, setting: Setting) -> tuple[str, Units, float]:
+        guard_task, points = guard_tasks[name], Grid({key: [value] for key, value in setting.items()}, refits=True)
         sweep_of_two = swept(guard_task.pools(search, where), guard_task, points, Measure([wanted], depth), where)
         changed = next((n for n in range(len(sweep_of_two.settings)) if n != sweep_of_two.default), 0)
         units = _scored(sweep_of_two, metric).units(changed, np.ones(guard_task.queries.num_rows, bool))
-        return name, units, float(margin)
+        return name, units, float(specs[name][2])
 
     def guards(candidate: int) -> list[tuple[str, Units, float]]:
-        return [guarded(name, spec, tried.settings[candidate]) for name, spec in (guard or {}).items()]
+        return [guarded(name, tried.settings[candidate]) for name in specs]
 
     result = tuned(scored, guards, checked_epsilon(epsilon), Looks(remember), seed)
     fitted = refitted(pools.search, result.candidate_)

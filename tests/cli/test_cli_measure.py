@@ -107,16 +107,18 @@ def test_tune_says_what_to_use_and_writes_it_down(
 
 
 def test_what_is_wrong_is_one_line(run: Run, folder: Path, labels: tuple[str, ...]) -> None:
+    unread = folder / "gone"  # what is wrong beside a folder is told before it is read
     for words, message in (
-        (("evaluate", folder, *labels, *WORDS, "--metric", "ncdg"), "Did you mean 'ndcg'?"),
-        (("evaluate", folder, *labels[:2], "--qrels", folder / "gone.csv", *WORDS), "gone.csv"),
-        (("evaluate", folder, *labels, *WORDS, "--group", "project"), "'group' must be a column of queries"),
-        (("compare", folder, *labels, *WORDS), "expected how b differs"),
-        (("compare", folder, *labels, *WORDS, "--b", "poool=1"), "Did you mean 'pool'?"),
-        (("tune", folder, *labels, *WORDS, "--grid", "poool=1"), "Did you mean 'pool'?"),
-        (("tune", folder, *labels, *WORDS, "--grid", "pool=1:x:2"), "expected pool=LOW:HIGH:STEP in numbers"),
+        (("evaluate", unread, *labels, *WORDS, "--metric", "ncdg"), "Did you mean 'ndcg'?"),
+        (("evaluate", unread, *labels[:2], "--qrels", "gone.csv", *WORDS), "gone.csv"),
+        (("evaluate", unread, *labels, *WORDS, "--group", "project"), "'group' must be a column of queries"),
+        (("compare", unread, *labels, *WORDS), "expected how b differs"),
+        (("compare", unread, *labels, *WORDS, "--b", "poool=1"), "Did you mean 'pool'?"),
+        (("tune", unread, *labels, *WORDS, "--grid", "poool=1"), "Did you mean 'pool'?"),
+        (("tune", unread, *labels, *WORDS, "--grid", "pool=1:x:2"), "expected pool=LOW:HIGH:STEP in numbers"),
+        (("tune", unread, *labels, *WORDS, "--guard", "q.csv,r.csv"), "expected QUERIES,QRELS,MARGIN"),
+        (("sweep", unread, *labels, "--set", "poool=1"), "Did you mean 'pool'?"),
         (("tune", folder, *labels, *WORDS, "--grid", "pool=0"), "'pool' must be"),
-        (("tune", folder, *labels, *WORDS, "--guard", "q.csv,r.csv"), "expected QUERIES,QRELS,MARGIN"),
         (("tune", folder, *labels, *WORDS, "--holdout", "0.5"), "needs 'remember'"),
         (("tune", folder, *labels, *WORDS, "--split", "2020-01-01"), "before and after 2020-01-01"),
     ):
