@@ -42,13 +42,17 @@ class _Lines:
     def __init__(self) -> None:
         self._spoke = self._worked = monotonic()
 
-    def __call__(self, what: str, done: int, total: int | None) -> None:
+    def waits(self) -> float:
+        """Seconds until the next line; work that comes after a pause is another's."""
         now = monotonic()
         if now - self._worked >= _IDLE:
             self._spoke = now
         self._worked = now
-        if now - self._spoke >= _DELAY:
-            self._spoke = now
+        return max(0.0, self._spoke + _DELAY - now)
+
+    def __call__(self, what: str, done: int, total: int | None) -> None:
+        if not self.waits():
+            self._spoke = self._worked
             of_all = f" of {total:,}" if total else ""
             print(f"memkit: {what}: {done:,}{of_all}", file=sys.stderr, flush=True)
 
@@ -91,8 +95,8 @@ def bar(what: str, items: Iterable[Any] | None = None, silent: bool = False, **o
         return _Told(what, items, options.get("total"), _SPEAKS[0])
     from tqdm.auto import tqdm
 
-    # For tqdm, disable=None means: show the bar only in a terminal or a notebook.
-    return tqdm(items, desc=what, disable=None, delay=_DELAY, **options)
+    # For tqdm, disable=None means: show the bar only in a terminal or a notebook. Many short works are a long verb.
+    return tqdm(items, desc=what, disable=None, delay=_SPEAKS[0].waits() if _SPEAKS else _DELAY, **options)
 
 
 class _Told(contextlib.nullcontext[Any]):

@@ -505,7 +505,7 @@ def pages(head: Callable[[Group, Job], Row], *, index: bool = False) -> Callable
 
     def write(job: Job) -> None:
         listed = []
-        for group in job.groups:
+        for group in bar("writing", job.groups, leave=False):
             if refuse_unjudged(group, job):
                 continue
             path = job.paths[group.rows[0]["memory_id"]]
@@ -601,7 +601,7 @@ def place_head(group: Group, job: Job) -> None:
 
 def _write_notes(job: Job) -> None:
     """A file a memory, named after an id of version 4 that is made of the memory's own."""
-    for group in job.groups:
+    for group in bar("writing", job.groups, leave=False):
         if refuse_unjudged(group, job, other_kinds=("index",)):
             continue
         for row in bodies(group, job):
@@ -664,7 +664,7 @@ def _write_facts(job: Job) -> None:
     job.out.is_paged = False
     lines: dict[str, list[str]] = {}
     ids, folders = _FactIds(job.groups), _folders_of(job)
-    for group in job.groups:
+    for group in bar("writing", job.groups, leave=False):
         if refuse_unjudged(group, job, other_kinds=("index",)):
             continue
         for row in bodies(group, job):
