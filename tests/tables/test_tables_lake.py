@@ -189,6 +189,9 @@ def test_what_lies_with_a_lake_goes_with_its_memories(saved: Path) -> None:
     corpus.save(saved)
     mk.open(saved).save(saved)
     assert (save_of(saved) / "labels" / "a" / "b.txt").read_text() == "x"
+    (save_of(saved) / "labels" / "a" / "b.txt").write_text("y")  # which the next save must not sign
+    mk.open(saved).save(saved)
+    assert not (save_of(saved) / "labels").exists()
     mk.from_table({"text": ["кофе"]}).save(saved)
     assert not (save_of(saved) / "labels").exists()
 
