@@ -29,7 +29,7 @@ FILES = {
     f"![рисунок](no.png)\n```\n[код](no/such.md)\n```\n[пробел](memory/no%20such.md) {ATTACK}\n\n"
     f"# Пусто\n\n# Ключ\n\n{KEY}\n",
     "memory/2026-02-01.md": f"# Лог\n\n{LONG}\n\n## Ещё\n\nвсё хорошо\n",
-    "memory/2026-02-02.md": f"# Лог\n\n{LONG} же.\n\n## Ещё\n\nВСЁ  хорошо\n",
+    "memory/2026-02-02.md": f"# Лог\n\n{LONG.replace('следим', 'следим и')}.\n\n## Ещё\n\nВСЁ  хорошо\n",
     "users/anna/working.md": "- [id:wk_1] [t:working] [imp:normal] [exp:2026-03-15] Ждёт письмо\n"
     "- [id:wk_2] [t:working] [imp:normal] [exp:2026-02-01] Была задача\n",
 }

@@ -154,7 +154,7 @@ _DECAY: dict[str, dict[str, Any]] = {
         "doc": "Age at which the decay factor is 1/e (e_folding) or 1/2 (the other forms).",
         "source": cite("memory_v2", "decay"),
     },
-    "decay_floor": {"default": 0.0, "low": 0, "high": 1, "doc": "Lower bound of the decay factor."},
+    "decay_floor": {"default": 0.0, "low": 0, "high": 1, "unit": "ratio", "doc": "Lower bound of the decay factor."},
     "decay_kinds": {
         "kind": "words",
         "star": True,

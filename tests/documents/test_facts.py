@@ -60,6 +60,7 @@ def test_the_documents_own_folder_is_healthy(tmp_path: Path) -> None:
 
 @pytest.mark.quick
 def test_a_fact_is_saved_behind_the_last_and_nothing_else_changes(tmp_path: Path) -> None:
+    """Memory v2, memory_save: the right .md, counters and version in meta.json."""
     facts = store(tmp_path, BOT)
     saved = [
         facts.save("test-user", "Меня зовут Анна, я из Казани.", now=NOW),

@@ -231,7 +231,7 @@ def test_search_shows_subject_id_and_scope(notes: NoteStore, document: ModuleTyp
 
 
 def test_validate_delete_and_get(notes: NoteStore, root: Path, document: ModuleType) -> None:
-    """Memory Format, Validation Rules; an operation gives one message for what is no id."""
+    """Memory Format, Validation Rules, id of version 4; an operation gives one message for what is no id."""
     assert notes.validate().num_rows == 0
     broken = f"---\nid: {document.ID}\nsubject: Чай\n---\n\n# Чай\n\nБез сахара, без мёда.\n"
     mk.testing.write_files(root, {"other/rules.json": "{", "broken.md": broken})

@@ -67,7 +67,7 @@ def _fresh(root: Path, saved: Path) -> mk.Retriever:
 
 
 def _at_the_command_line(root: Path, saved: Path) -> mk.Retriever:
-    return fitted(mk.read(root, cache="fit"), None, ["encoder=words"])
+    return fitted(mk.Retriever(encoder="words"), mk.read(root, cache="fit"))
 
 
 def _saved(root: Path, saved: Path) -> mk.Retriever:

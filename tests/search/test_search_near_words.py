@@ -180,6 +180,7 @@ def test_a_mask_of_sight_counts_the_rows_that_have_a_term() -> None:
 
 def test_the_new_words_of_many_questions_are_asked_for_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     search, asked, real = fitted({"text": ["пул соединений", "зелёный чай"]}), list[list[str]](), Analyser._ask
+    monkeypatch.setattr("memkit.text.analyse._FEW_WORDS", 0)  # few words need no DuckDB
     monkeypatch.setattr(Analyser, "_ask", lambda self, sql, words: asked.append([*words]) or real(self, sql, words))
     search.search(["зелёнейший ежевичник у пруда", "qwertyish poools of teaa", "чайничающий"])
     assert len([words for words in asked if words]) == 1
