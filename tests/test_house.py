@@ -17,12 +17,12 @@ CEILINGS = {
     # what: ceiling, and what the last raise was for; a change that adds a module says which one it ends
     "modules": (239, "mk.extend is modules that strangers import; verbs and pictures from outside lie in their rooms"),
     "lines of code": (
-        51_558,
-        "21 owners kept; 19 the peak of a fit; 6 all-new digests; 11 labels before the folder, bars of terminals",
+        51_565,
+        "7 wrong rules and parameters without a name; 21 owners kept; 19 the peak of a fit; 6 all-new digests",
     ),
     "public names": (64, "what is at the top; the rest is in rooms, as mk.errors and mk.labels"),
     "lines of tests": (
-        62_216,
+        62_217,
         "48 for whose lake is believed and Ctrl-C; 15 for what a digest leaves out; 15 for bars of terminals; 2 words",
     ),
     "modules at the top": (0, "the top level has a file of the project, a README and four folders"),

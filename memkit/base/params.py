@@ -825,6 +825,11 @@ class Estimator:
         return made
 
     def __init__(self, *positional: Any, **named: Any) -> None:
+        if len(positional) > len(self._positional):
+            raise TypeError(
+                f"{type(self).__name__}: expected its parameters by name ({next(iter(self._declared))}=…). Got"
+                f" {type(positional[-1]).__name__} without a name; data goes to its methods."
+            )
         if positional or any(p.default is REQUIRED for p in self._declared.values()):
             named = inspect.signature(type(self)).bind(*positional, **named).arguments
         vars(self).update({name: named.get(name, p.default) for name, p in self._declared.items()})

@@ -633,6 +633,8 @@ def read(
     if n_jobs == 0:
         raise ParameterError("read: 'n_jobs' must be a number of processes, or -1 for one a core. Got 0.")
     for rule in rules or ():
+        if not isinstance(rule, Rule):
+            raise ParameterError(f"read: 'rules' must be a tuple of memkit.extend.reading.Rule. Got {rule!r} in it.")
         check_choice("code", rule.code, SEVERITIES, "read: a rule")
     moment = None if as_of is None else as_of_time(as_of)
     extra_formats = [formats] if isinstance(formats, (str, Format)) else formats

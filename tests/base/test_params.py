@@ -98,7 +98,7 @@ def test_an_estimator_keeps_scikit_learns_contract() -> None:
     copy = clone(knobs)
     assert copy is not knobs
     assert copy.get_params() == knobs.get_params()
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match=r"expected its parameters by name \(share=…\)\. Got float without a name"):
         Knobs(0.5)  # type: ignore[misc]  # by name alone
     with pytest.raises(ParameterError, match=r"no parameter 'colour'\. Expected one of share, days"):
         knobs.set_params(colour="red")

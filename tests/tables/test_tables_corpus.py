@@ -198,6 +198,7 @@ def test_a_format_can_be_forced_and_what_it_cannot_read_is_told(tmp_path: Path, 
         ({"max_file_bytes": "1"}, "read: 'max_file_bytes'"),
         ({"n_jobs": 1.5}, "read: 'n_jobs'"),
         ({"n_jobs": 0}, "read: 'n_jobs'"),
+        ({"rules": (1,)}, "read: 'rules' must be a tuple of"),
         ({"rules": (Rule("new_code", "notes", "subject", "a subject"),)}, "read: a rule: 'code'"),
     ],
 )
