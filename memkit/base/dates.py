@@ -289,7 +289,7 @@ def told(text: str) -> Told | None:
 def _told(text: str) -> Told | None:
     """What a short text tells; each date of front matter is asked for several times."""
     try:
-        return _iso(text) or _of_digits(text) or _in_words(text)
+        return told_by_iso(text) or _of_digits(text) or _in_words(text)
     except (ValueError, OverflowError):  # no such day, or none that Python has
         return None
 
@@ -311,10 +311,8 @@ def told_by_iso(text: str) -> Told | None:
     (Told(moment=datetime.datetime(2026, 7, 1, 0, 0), days=1, zone=None), None)
     """
     text = text.strip()
-    return None if "\0" in text else _iso(text)  # Python itself reads a time stamp only up to a NUL
-
-
-def _iso(text: str) -> Told | None:
+    if "\0" in text:  # up to which Python itself reads a time stamp
+        return None
     if not ((text[4:5] == "-" and len(text) >= 10 and text[10:11] not in _SIGNS) or _BASIC.fullmatch(text)):
         return None
     if text[13:14] in _FRACTIONS:

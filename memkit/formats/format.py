@@ -380,13 +380,12 @@ class Format:
         """The tests of its rules, by field."""
         return tests_of(self.rules)
 
-    def claims_file(self, file: File) -> bool:
-        """Whether the format claims `file`; the first format that does reads it."""
+    def takes(self, file: File) -> bool:
+        """Whether the format reads `file`: it claims it, or ``read(format=...)`` names it and the ending is its own."""
+        forced = file.role.forced
+        if forced and (forced != self.name or file.has_ending(self.endings)):
+            return forced == self.name
         return self.claims(file) if self.claims else file.finding(self.name) is not None
-
-    def may_read(self, file: File) -> bool:
-        """Whether ``read(format=...)`` can force it on `file`."""
-        return file.has_ending(self.endings) or self.claims_file(file)
 
 
 @dataclass(frozen=True)

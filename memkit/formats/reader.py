@@ -182,7 +182,9 @@ def _read(root: Path, options: Options, before: Reading | None) -> Reading:
             return before
         walked = listing.walked()
         result = read_listing(listing, root, options, formats, before)
-        result.walked, result.asked, result.stats = walked, listing.asked, _stats(listing, result)
+        result.walked, result.asked = walked, listing.asked
+        opened = ((path, result.files.get(path, _UNREAD)) for path in listing.files)
+        result.stats = {path: listing.stat(path) if state == _UNREAD else state[0] for path, state in opened}
         result = _settled(result, began)
     if options.dates == "git":
         past().date(result)
@@ -214,12 +216,6 @@ def _is_content(listing: Listing, path: str, digest: str) -> bool:
     with suppress(OSError):
         return digest != "" and digest_of(listing.content(path)) == digest
     return False
-
-
-def _stats(listing: Listing, reading: Reading) -> dict[str, Stat | None]:
-    """The stat of each file that is listed, as it was when the file was opened."""
-    opened = ((path, reading.files.get(path, _UNREAD)) for path in listing.files)
-    return {path: listing.stat(path) if state == _UNREAD else state[0] for path, state in opened}
 
 
 _TICK_NS, COARSE_NS = 20_000_000, 2_000_000_000

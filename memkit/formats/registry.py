@@ -236,17 +236,11 @@ def parse_file(file: File, rows: Rows, formats: tuple[Format, ...] = FORMATS) ->
         if format.name not in _OWN:
             if _try(format, file, rows, formats):
                 return
-        elif _takes(format, file):
+        elif format.takes(file):
             _read(format, file, rows, formats)
             return
     expected = f"a file that can be read as {file.role.forced or 'a known format'}"
     rows.problem("unclaimed", file.source.path, expected, file.source.name)
-
-
-def _takes(format: Format, file: File) -> bool:
-    """Whether a format claims a file, or is forced on it."""
-    forced = file.role.forced
-    return format.name == forced and format.may_read(file) if forced else format.claims_file(file)
 
 
 def _read(format: Format, file: File, rows: Rows, formats: tuple[Format, ...]) -> None:
@@ -281,7 +275,7 @@ def _try(format: Format, file: File, rows: Rows, formats: tuple[Format, ...]) ->
     """`_read` with a format from outside of memkit: if it fails, its rows are dropped and the next format is tried."""
     own_rows = Rows(rows.rules, dict(rows.schemas))
     with guarded(format, file.source.path, rows):
-        if not _takes(format, file):
+        if not format.takes(file):
             return False
         _read(format, file, own_rows, formats)
         memories = own_rows.table("memories")

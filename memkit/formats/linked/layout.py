@@ -7,7 +7,7 @@ Cost is linear in the number of folders; at most `SAMPLE` files of each are open
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -86,39 +86,26 @@ def spread(names: list[str], most: int = SAMPLE) -> list[str]:
     return names if len(names) <= most else [names[number * len(names) // most] for number in range(most)]
 
 
-class _Looked:
-    """What the pages of a folder that were looked into say, kept from one reading to the next.
-
-    Attributes
-    ----------
-    names : dict of str to list of str
-        By folder the names of the files that may be pages.
-    """
-
-    def __init__(self, folder: Folder) -> None:
-        self._folder = folder
-        self._stems = frozenset(_stem(name) for names in folder.markdown.values() for name in names)
-        self.names = {place: page_names(place, names, folder.owned_stems) for place, names in folder.markdown.items()}
-        self._said: dict[str, _Said | None] = {**folder.rows.kept.get("linked", {})}
-        folder.rows.kept["linked"] = self._said  # a copy, as what was read before may be read with other contents
-
-    def page(self, place: str, name: str) -> Census | None:
-        """What one page says; None for a file of another format."""
-        said = self._folder.ask(f"{place}/{name}" if place else name, self._said, _read_page)
-        if said is None:
-            return None
-        is_linking = any(stem in self._stems for stem in said.stems if stem != _stem(name))
-        return Census(1, said.is_headed, is_linking, is_bundle=said.is_bundle, tags=dict.fromkeys(said.tags))
+def _page(folder: Folder, said: dict[str, _Said | None], stems: Set[str], path: str) -> Census | None:
+    """What one page says that is among those with these `stems`; None for a file of another format."""
+    own = folder.ask(path, said, _read_page)
+    if own is None:
+        return None
+    is_linking = not stems.isdisjoint(stem for stem in own.stems if stem != _stem(path.rpartition("/")[2]))
+    return Census(1, own.is_headed, is_linking, is_bundle=own.is_bundle, tags=dict.fromkeys(own.tags))
 
 
 def census(folder: Folder) -> dict[str, Census]:
     """What is known of each folder with Markdown and of those above, by path."""
-    looked = _Looked(folder)
+    stems = {_stem(name) for names in folder.markdown.values() for name in names}
+    said: dict[str, _Said | None] = {**folder.rows.kept.get("linked", {})}
+    folder.rows.kept["linked"] = said  # a copy, as what was read before may be read with other contents
     by_folder: dict[str, Census] = {}
-    for place in folder.markdown:
-        is_indexed = (f"{place}/index.json" if place else "index.json") in folder.listing.files
-        pages = [] if is_indexed else looked.names[place]
-        pages_read = [page for name in spread(pages) if (page := looked.page(place, name)) is not None]
+    for place, names in folder.markdown.items():
+        below = f"{place}/" if place else ""
+        pages = [] if f"{below}index.json" in folder.listing.files else page_names(place, names, folder.owned_stems)
+        looked = (_page(folder, said, stems, below + name) for name in spread(pages))
+        pages_read = [page for page in looked if page is not None]
         counted = Census()
         for page in pages_read:
             counted.add(page, len(pages) / len(pages_read))
@@ -148,7 +135,7 @@ class _Said(NamedTuple):
 
 
 def _read_page(file: File) -> _Said | None:
-    if any(other.claims_file(file) for other in (notes.FORMAT, facts.FORMAT)):
+    if any(other.takes(file) for other in (notes.FORMAT, facts.FORMAT)):
         return None
     fields = {plain(key): value for key, value in file.front.fields.items()} if file.front else {}
     body = file.source.text[file.front.body_at :] if file.front else file.source.text
