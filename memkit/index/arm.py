@@ -36,7 +36,7 @@ class Abilities:
         Whether turns of a conversation lend each other what they are found by, with `candidates_in_turns`.
     spells : bool
         Whether its terms are words, so that others may stand for one: its ``candidates`` take ``near``, and
-        ``sight(visible)`` has the terms of these rows, or of all for None.
+        `Sight` has the terms of its ``postings_``.
     """
 
     lends: ClassVar[bool] = False

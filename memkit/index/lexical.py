@@ -283,10 +283,6 @@ class BM25(_Lexical):
         mean = self.statistics_.length if self.statistics_ else lengths.mean() if postings.n_rows else 0.0
         return np.asarray(self.k1 * (1 - self.b + self.b * lengths / (mean or 1)))
 
-    def sight(self, visible: np.ndarray | None) -> Sight:
-        """The terms of the rows `visible`; None: of all."""
-        return Sight.over((self.postings_, visible))
-
     def near_terms(self, queries: Sequence[str], sight: Sight) -> list[dict[str, str]]:
         """For each query its words that no row in sight has, and the nearest term in sight for each, if there is one.
 

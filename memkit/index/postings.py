@@ -129,11 +129,15 @@ class Postings:
 
     def _scored(self, queries: Sequence[Query], n: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """For each query the score of every row, in an array that the next one may reuse, and the rows likely best."""
-        scores = np.empty(self.n_rows, np.float32)
+        scores, add = np.empty(self.n_rows, np.float32), _adder(len(self.rows))
         for terms, weights in queries:
             scores.fill(0)
-            likely = self.add_up(scores, terms, weights, n)
-            yield scores, likely
+            starts, stops = self.offsets[terms], self.offsets[terms + 1]
+            add(scores, self.rows, self.weights, starts, stops, weights)
+            # The shortest list of at least `n` rows, which are likely to score well; none if it is long.
+            lengths = ((length, place) for place, length in enumerate((stops - starts).tolist()) if length >= n)
+            length, place = min(lengths, default=(0, 0))
+            yield scores, self.rows[starts[place] : stops[place]] if 0 < length <= _SAMPLE_MAX else self.rows[:0]
 
     def sums(self, worth: Callable[[np.ndarray], np.ndarray], factors: np.ndarray) -> np.ndarray:
         """For each row the sum over its terms of ``worth(count)`` times the term's factor; float64.
@@ -170,15 +174,6 @@ class Postings:
     def renamed(self, prefix: str) -> Self:
         """A copy with `prefix` before each term."""
         return replace(self, terms={prefix + term: number for term, number in self.terms.items()})
-
-    def add_up(self, scores: np.ndarray, terms: np.ndarray, factors: np.ndarray, n: int) -> np.ndarray:
-        """Add the weights of `terms` times their factors to `scores`; return rows likely to be the best."""
-        starts, stops = self.offsets[terms], self.offsets[terms + 1]
-        _adder(len(self.rows))(scores, self.rows, self.weights, starts, stops, factors)
-        # The shortest list of at least `n` rows, which are likely to score well; none if it is long.
-        lengths = ((length, place) for place, length in enumerate((stops - starts).tolist()) if length >= n)
-        length, place = min(lengths, default=(0, 0))
-        return self.rows[starts[place] : stops[place]] if 0 < length <= _SAMPLE_MAX else self.rows[:0]
 
 
 def _adder(n_postings: int) -> Add:

@@ -8,7 +8,7 @@ import copy
 import logging
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import singledispatch
 from pathlib import Path
@@ -538,8 +538,19 @@ class Retriever(QuerySettings):
         return other
 
     def _set_index(self, index: Searchable) -> Self:
-        """Search `index` from now on, with a copy of its corpus."""
-        corpus = fitted_corpus(index, self._query_params, lambda: Settings.from_estimator(self))
+        """Search `index` from now on, with a copy of its corpus that has its chunks and saves it too."""
+        corpus = copy.copy(index.corpus)
+
+        def save_totals(folder: Path) -> None:
+            OVER_BUCKETS.needed("index").save_statistics(folder, index, Settings.from_estimator(self))
+
+        corpus.attach(TOTALS, save_totals)
+        if isinstance(index, MemoryIndex):
+            index.corpus = corpus
+            corpus.add_table("chunks", index.chunks)
+            corpus.derive("vectors", lambda may_take_time: index.vectors(may_take_time))
+            corpus.attach(FOLDER, lambda folder: save_index(index, self._query_params(), folder))
+            corpus.attach(ROWS, index.save_rows)
         self.index_, self.corpus_, self.arms_ = index, corpus, index.arms
         return self
 
@@ -620,26 +631,3 @@ def index_for(corpus: Corpus, settings: Index, how: QuerySettings, before: Searc
     if corpus.arms_from[0]:
         index.on_disk = saved_arm
     return index
-
-
-def fitted_corpus(index: Searchable, params: Callable[[], dict[str, Any]], how: Callable[[], QuerySettings]) -> Corpus:
-    """A copy of the corpus behind `index`, with the table ``chunks``; its `save` writes the index too.
-
-    Parameters
-    ----------
-    params, how : callable
-        Return the query-time parameters of the Retriever as given, and as settings, when the copy is saved.
-    """
-    corpus = copy.copy(index.corpus)
-
-    def save_totals(folder: Path) -> None:
-        OVER_BUCKETS.needed("index").save_statistics(folder, index, how())
-
-    corpus.attach(TOTALS, save_totals)
-    if isinstance(index, MemoryIndex):
-        index.corpus = corpus
-        corpus.add_table("chunks", index.chunks)
-        corpus.derive("vectors", lambda may_take_time: index.vectors(may_take_time))
-        corpus.attach(FOLDER, lambda folder: save_index(index, params(), folder))
-        corpus.attach(ROWS, index.save_rows)
-    return corpus

@@ -475,7 +475,7 @@ class MemoryIndex:
 
     def sight(self, visible: Mask | None) -> Sight:
         """The terms of the chunks `visible`; None: of all."""
-        return Sight.joined(arm.sight(visible) for arm in [*self.arms.values()] if arm.spells)
+        return Sight.over(*((arm.postings_, visible) for arm in [*self.arms.values()] if arm.spells))
 
     def spelled(self, term: str, sight: Sight) -> str:
         """A word in sight whose term it is; the term itself if there is none."""
