@@ -23,7 +23,6 @@ from memkit.index.postings import (
     Query,
     best_of,
     check_chunks,
-    check_request,
     load_postings,
     save_postings,
     updated,
@@ -125,7 +124,7 @@ class _Lexical(Estimator, Abilities):
         weighted = self._weighted_queries(queries, function_word_weight, near)
         for terms, _ in weighted:
             postings.weigh(terms, self._weights)
-        return postings.best(weighted, n, allowed)
+        return best_of(postings.scored(weighted, n), n, allowed, postings.n_rows)
 
     def save(self, folder: Path) -> None:
         """Write ``{arm}_terms.parquet``, ``{arm}_rows.npy`` and ``{arm}_counts.npy``."""
@@ -210,11 +209,11 @@ class BM25(_Lexical):
         options
             As for `candidates`.
         """
-        check_request(n, allowed, _fitted(self).n_rows)
+        n_rows = _fitted(self).n_rows
         weighted = self._weighted_queries(queries, **options)
         norms, line = self._norms_in_turns(turns, lending), np.zeros(turns.size, np.float32)
         scored = (self._scores_in_turns(query, turns, lending, norms, line) for query in weighted)
-        return best_of(((scores, np.empty(0, np.int64)) for scores in scored), n, allowed)
+        return best_of(((scores, np.empty(0, np.int64)) for scores in scored), n, allowed, n_rows)
 
     def _scores_in_turns(
         self, query: Query, turns: Turns, lending: np.ndarray | None, norms: np.ndarray, line: np.ndarray
@@ -387,7 +386,8 @@ class CharGrams(_Lexical):
         super()._set_postings(postings)
         n_rows, df, _ = self.statistics_ or (postings.n_rows, postings.document_frequency, 0.0)
         self.idf_ = np.log((1 + n_rows) / (1 + df)) + 1
-        self.half_ = self._half(postings)
+        self.half_ = np.zeros(len(df), np.int8)  # 1 for grams beside stems; alone they are the one half
+        self.half_[[number for term, number in postings.terms.items() if term.startswith(_GRAM)]] = 1
         return self
 
     @cached_property
@@ -395,12 +395,6 @@ class CharGrams(_Lexical):
         """The length of each half of each row; computed at the first query."""
         of_half = (self.idf_**2 * (self.half_ == half) for half in range(self.half_.max(initial=0) + 1))
         return [np.sqrt(self.postings_.sums(lambda n: _log_frequency(n) ** 2, factors)) for factors in of_half]
-
-    def _half(self, postings: Postings) -> np.ndarray:
-        """For each term 1 if it is a stem, 0 if it is a gram."""
-        half = np.zeros(len(self.idf_), np.int8)
-        half[[number for term, number in postings.terms.items() if not term.startswith(_GRAM)]] = 1
-        return half
 
     @cached_property
     def worth_(self) -> np.ndarray:
@@ -441,9 +435,6 @@ class Grams(CharGrams):
 
     def _count(self, texts: Texts) -> Postings:
         return Postings.count(texts, "char", plain_letters)
-
-    def _half(self, postings: Postings) -> np.ndarray:
-        return np.zeros(len(self.idf_), np.int8)
 
     def _weighted_queries(
         self, queries: Sequence[str], function_word_weight: float = 1.0, near: Near = ()

@@ -15,7 +15,7 @@ import itertools
 import json
 import sys
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 from mmap import ACCESS_COPY, mmap
@@ -40,6 +40,8 @@ CANDIDATES = pa.schema([("query", pa.int64()), ("row", pa.int64()), ("score", pa
 Add: TypeAlias = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray], None]
 """``add(scores, rows, weights, starts, stops, factors)`` adds each list's weights, times its factor, to its rows."""
 
+Scored: TypeAlias = Iterable[tuple[np.ndarray, np.ndarray]]
+"""For each query the score of every row, and the rows likely to be the best."""
 Weights: TypeAlias = Callable[[int, np.ndarray, np.ndarray], np.ndarray]
 """``weights(term, rows, counts)`` returns the weights of a term's postings, given their rows and counts."""
 
@@ -114,21 +116,10 @@ class Postings:
 
     def scores(self, query: Query) -> np.ndarray:
         """The score of every row; float32, shape (n_rows,)."""
-        return next(self._scored([query], 1))[0]
+        return next(iter(self.scored([query], 1)))[0]
 
-    def best(self, queries: Sequence[Query], n: int, allowed: np.ndarray | None) -> pa.Table:
-        """At most `n` rows with a positive score for each query, best first, ties by row (`CANDIDATES`).
-
-        Raises
-        ------
-        ParameterError
-            If `n` is below 1, or `allowed` is no boolean mask over the rows.
-        """
-        check_request(n, allowed, self.n_rows)
-        return best_of(self._scored(queries, n), n, allowed)
-
-    def _scored(self, queries: Sequence[Query], n: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """For each query the score of every row, in an array that the next one may reuse, and the rows likely best."""
+    def scored(self, queries: Sequence[Query], n: int) -> Scored:
+        """The scores of each query, in an array that the next one may reuse."""
         scores, add = np.empty(self.n_rows, np.float32), _adder(len(self.rows))
         for terms, weights in queries:
             scores.fill(0)
@@ -231,16 +222,19 @@ def check_chunks(chunks: pa.Table, texts: Texts) -> None:
         raise ParameterError(f"fit: expected a text for each of {chunks.num_rows} chunks. Got {len(texts)} texts.")
 
 
-def check_request(n: int, allowed: np.ndarray | None, n_rows: int) -> None:
+def best_of(scored: Scored, n: int, allowed: np.ndarray | None, n_rows: int) -> pa.Table:
+    """At most `n` of the `n_rows` rows with a positive score for each query, best first, ties by row (`CANDIDATES`).
+
+    Raises
+    ------
+    ParameterError
+        If `n` is below 1, or `allowed` is no boolean mask over the rows.
+    """
     check_value("candidates", "n", n, "int", low=1)
     if allowed is not None and (allowed.dtype != np.bool_ or allowed.shape != (n_rows,)):
         raise ParameterError(
             f"candidates: 'allowed' must be a boolean mask of shape ({n_rows},). Got {allowed.dtype} {allowed.shape}."
         )
-
-
-def best_of(scored: Iterable[tuple[np.ndarray, np.ndarray]], n: int, allowed: np.ndarray | None) -> pa.Table:
-    """The best `n` rows `allowed` of each query, given its scores by row and the rows likely to be the best."""
     blocked = None if allowed is None else np.flatnonzero(~allowed)
     best = []
     for scores, likely in scored:

@@ -448,7 +448,18 @@ def check_root(root: Path) -> None:
     FormatError
         Naming what is there instead.
     """
-    if got := _unreadable(root):
+    got = ""
+    try:
+        mode = root.stat().st_mode
+        if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
+            got = "a pipe, socket or device"
+        elif not os.access(root, os.R_OK | (os.X_OK if stat.S_ISDIR(mode) else 0)):
+            got = "one without permission to read it"
+    except (FileNotFoundError, NotADirectoryError, ValueError):  # a NUL
+        got = "nothing there"
+    except OSError as error:
+        got = error.strerror or "an error"
+    if got:
         raise refused(root, "a folder or file", got)
 
 
@@ -461,19 +472,6 @@ def check_file(path: Path) -> None:
     """
     if path.exists() and not path.is_file():
         raise refused(path, "a file", "a folder" if path.is_dir() else "a pipe, socket or device")
-
-
-def _unreadable(root: Path) -> str:
-    try:
-        mode = root.stat().st_mode
-    except (FileNotFoundError, NotADirectoryError, ValueError):  # a NUL
-        return "nothing there"
-    except OSError as error:
-        return error.strerror or "an error"
-    if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
-        return "a pipe, socket or device"
-    is_open = os.access(root, os.R_OK | (os.X_OK if stat.S_ISDIR(mode) else 0))
-    return "" if is_open else "one without permission to read it"
 
 
 def home_of(root: Path) -> Path:
