@@ -38,6 +38,7 @@ import pyarrow.compute as pc
 from memkit.base.checked import LONE_SURROGATE
 from memkit.base.duck import is_table_name
 from memkit.base.hashes import digest_of_file, digest_of_path
+from memkit.base.parallel import system_memory
 from memkit.base.params import zone_of
 from memkit.errors import FormatError, MemkitError, refused
 from memkit.formats.disk.files import DATABASE, HIDDEN, POINTER, SAVED
@@ -427,6 +428,7 @@ Writers = Mapping[str, Callable[[Path], None]]
 """Functions of others that add a folder to a lake, by the folder's name."""
 
 
+@system_memory()
 def save(
     tables: dict[str, pa.Table], database: Database, reading: Reading | None, attached: Writers, folder: Path
 ) -> None:
@@ -499,6 +501,7 @@ def _write_all(folder: Path, tables: Mapping[str, pa.Table]) -> None:
     folder.mkdir(exist_ok=True)
     for name, table in tables.items():
         write_parquet(folder / f"{name}.parquet", table)
+    pa.default_memory_pool().release_unused()  # of `system_memory`: the writing of texts takes several times their size
 
 
 def write_parquet(path: Path | BytesIO, table: pa.Table, *, quick: bool = False) -> None:
