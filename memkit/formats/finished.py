@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Callable, Collection
 from itertools import chain
+from posixpath import splitext
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -112,11 +113,11 @@ def is_aside(path: str, beside: Collection[str] = ()) -> bool:
 
     >>> [is_aside(path) for path in ("archive/Проект/чай.md", "Проект/чай.md", "чай (1).md", "old tea/чай.md")]
     [True, False, True, False]
-    >>> is_aside("старая Ладога.md"), is_aside("старая Ладога.md", {"Ладога.md"})
-    (False, True)
+    >>> is_aside("users/anna/archive.md"), is_aside("старая Ладога.md"), is_aside("старая Ладога.md", {"Ладога.md"})
+    (True, False, True)
     """
     plain = path.replace("Ё", "Е").replace("ё", "е")
-    return bool(re.search(PLACE, plain) or _SURELY_MARKED.search(plain)) or copied_from(path) in beside
+    return bool(re.search(PLACE, f"{splitext(plain)[0]}/") or _SURELY_MARKED.search(plain)) or copied_from(path) in beside
 
 
 STATUS = "archived"
