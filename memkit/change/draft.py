@@ -196,12 +196,12 @@ class Draft:
         return self._disk.status(path) is not None
 
     def memories_in(self, path: str) -> list[Row]:
-        """The memories of a file, in order: id, lines, kind and format."""
+        """The memories of a file, in order: id, lines, kind, format and layout."""
         return self._by_path.get(path, [])
 
     @cached_property
     def _by_path(self) -> dict[str, list[Row]]:
-        names = ("memory_id", "path", "line_start", "line_end", "kind", "format")
+        names = ("memory_id", "path", "line_start", "line_end", "kind", "format", "layout")
         rows_by_path: dict[str, list[Row]] = {}
         for values in tuples_of(self.corpus.memories, *names):
             row = dict(zip(names, values, strict=True))

@@ -29,7 +29,7 @@ from memkit.change.journal import Journal, Record, opened
 from memkit.change.memories import merge_into, remove_entry, remove_memory, split_files
 from memkit.change.pages import definitions_in, links_of
 from memkit.errors import ChangeRefusedError, ParameterError, some_of
-from memkit.formats import reader
+from memkit.formats import logseq, reader
 from memkit.formats.disk.lock import CALLS, STATE
 from memkit.formats.disk.source import decode
 from memkit.formats.format import MARKDOWN, File
@@ -401,15 +401,21 @@ def _is_left_hollow(draft: Draft, path: str, rows: _DraftRows) -> bool:
     if not _KEPT_EMPTY.isdisjoint(row["kind"] for row in draft.memories_in(path)):
         return False
     left = plain_lines(spliced(draft.text(path), rows.splices(path)))
-    front = front_matter.split(left)
+    front = _front_of(draft, path, left)
     body = left[front.body_at :] if front else left
     return not says_words(body) and not says_something(body)
+
+
+def _front_of(draft: Draft, path: str, text: str) -> front_matter.FrontMatter | None:
+    """The front matter of a page, or the properties that one of Logseq opens with."""
+    is_logseq = draft.memories_in(path)[0]["layout"] == logseq.FORMAT.layout
+    return front_matter.split(text) or (logseq.head_of(text) if is_logseq else None)
 
 
 def _said_beside(draft: Draft, path: str) -> str:
     """What the front matter of a page says besides title, dates, tags and id, as a reason; empty for nothing."""
     text = plain_lines(draft.text(path))
-    front = front_matter.split(text)
+    front = _front_of(draft, path, text)
     if front is None:
         return ""
     said = said_in_front(front).items()

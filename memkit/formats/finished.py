@@ -117,7 +117,8 @@ def is_aside(path: str, beside: Collection[str] = ()) -> bool:
     (True, False, True)
     """
     plain = path.replace("Ё", "Е").replace("ё", "е")
-    return bool(re.search(PLACE, f"{splitext(plain)[0]}/") or _SURELY_MARKED.search(plain)) or copied_from(path) in beside
+    place = f"{splitext(plain)[0]}/"
+    return bool(re.search(PLACE, place) or _SURELY_MARKED.search(plain)) or copied_from(path) in beside
 
 
 STATUS = "archived"

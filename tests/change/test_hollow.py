@@ -24,7 +24,8 @@ def tree(root: Path) -> dict[str, bytes]:
 
 
 def topic(name: str, more: str = "") -> str:
-    return f"---\nname: {name}\n{more}metadata:\n  node_type: memory\n  type: project\n---\n{TEXT}"
+    more += "metadata:\n  node_type: memory\n  originSessionId: 0f3c\n  type: project\n"
+    return f"---\nname: {name}\n{more}---\n{TEXT}"
 
 
 def page(name: str) -> str:
@@ -49,6 +50,15 @@ LAYOUTS: dict[str, tuple[dict[str, str], str, dict[str, str]]] = {
         {".claude/memory/MEMORY.md": "# Память\n\n- [Сборка](project_a.md) — CI\n"},
     ),
     "vault": (VAULT, "чай.md", {"index.md": "# Страницы\r\n\r\n- [[кофе]]\r\n- [Мёд](мёд.md)\r\n"}),
+    "logseq": (
+        {
+            "logseq/config.edn": "{}",
+            "pages/a.md": "title:: A\n\n- Дом у реки\n",
+            "pages/b.md": f"title:: B\nexpires:: 2026-01-01\n\n- {TEXT}",
+        },
+        "pages/b.md",
+        {},
+    ),
     "basic_memory": ({"a.md": page("a"), "b.md": page("b")}, "b.md", {}),
     "serena": (
         {

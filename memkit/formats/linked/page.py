@@ -68,8 +68,9 @@ UNREAD = "(front matter)"
 """The key of extra for front matter that is no YAML even with its values in quotes, as it is written."""
 
 
+_ORIGIN = (GENERATED, "originsessionid")
 _OF_FILE = frozenset(
-    (*TITLES, *TAGS, *IDS, *IDS_OF_PAGES, *USERS, *CREATED, *UPDATED, *VERIFIED, *STALE, *EXPIRES, GENERATED)
+    (*TITLES, *TAGS, *IDS, *IDS_OF_PAGES, *USERS, *CREATED, *UPDATED, *VERIFIED, *STALE, *EXPIRES, *_ORIGIN)
 )
 """Fields of front matter that name, date, mark or identify a page: of the page's subject they say nothing."""
 _SORTING = frozenset((*TYPES, "nodetype", "status", "state"))
