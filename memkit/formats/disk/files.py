@@ -489,19 +489,14 @@ def list_files(root: Path, max_file_bytes: int = MAX_FILE_BYTES, *, with_stat: b
     stats: dict[str, Stat | None] = {}
     folders = [""]
     while folders:
-        folders += _scan(listing, folders.pop(), stats, with_stat)
+        folder = folders.pop()
+        try:
+            with _opened(listing.root / folder) as place, os.scandir(place) as entries:
+                folders += _sort_out(listing, folder, list(entries), stats, with_stat)
+        except OSError as error:
+            listing.unreadable[listing.shown(folder)] = error.strerror or "an error"
     listing.settle(stats)
     return listing
-
-
-def _scan(listing: Listing, folder: str, stats: dict[str, Stat | None], with_stat: bool) -> list[str]:
-    """Add the files of one folder to `listing`, and return the sub-folders to list."""
-    try:
-        with _opened(listing.root / folder) as place, os.scandir(place) as entries:
-            return _sort_out(listing, folder, list(entries), stats, with_stat)
-    except OSError as error:
-        listing.unreadable[listing.shown(folder)] = error.strerror or "an error"
-        return []
 
 
 @contextmanager
@@ -520,6 +515,7 @@ def _opened(folder: Path) -> Iterator[Path | int]:
 def _sort_out(
     listing: Listing, folder: str, entries: list[os.DirEntry[str]], stats: dict[str, Stat | None], with_stat: bool
 ) -> list[str]:
+    """Add the files of one folder to `listing` and `stats`, and return the sub-folders to list."""
     names = {entry.name for entry in entries}
     if folder and not SKIPPED_WITH.isdisjoint(names):
         return []
