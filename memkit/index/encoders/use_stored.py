@@ -40,8 +40,8 @@ class Tokeniser(UseTokenizer):  # type: ignore[misc]  # the package has no types
         tokeniser = cls(folder / _LETTERS)
         words, numbers = (np.load(folder / name, mmap_mode="r") for name in ("words.npy", "numbers.npy"))
         tokeniser._prefixes, tokeniser._max_len = _Prefixes(words, numbers), words.itemsize
-        tokeniser._scores = array("f", np.load(folder / "scores.npy").tobytes())
-        tokeniser._unk_score = min(tokeniser._scores) - 10.0
+        scores = np.load(folder / "scores.npy")
+        tokeniser._scores, tokeniser._unk_score = array("f", scores.tobytes()), float(scores.min()) - 10.0
         return tokeniser
 
 
