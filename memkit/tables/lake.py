@@ -141,6 +141,10 @@ def read_manifest(folder: Path) -> Manifest:
         Where it is missing, or was written by another program or by a memkit of another version.
     """
     path = folder / MANIFEST
+    if not path.exists():
+        raise refused(
+            folder, "a saved corpus", f"a folder without {MANIFEST}; mk.Retriever.load opens a saved Retriever"
+        )
     document = read_json(folder, MANIFEST)
     version = document.get("version")
     if type(version) is not int or version != VERSION:
@@ -309,8 +313,10 @@ def current(folder: Path) -> Path:
         Where nothing is saved there, or there is a symbolic link.
     """
     refuse_links(folder)
-    if not (folder / POINTER).exists() and (folder / MANIFEST).is_file():
-        return folder
+    if not (folder / POINTER).exists():
+        if (folder / MANIFEST).is_file():
+            return folder
+        raise refused(folder, "a saved corpus or Retriever", "none; mk.read reads a folder of memories")
     name = read_json(folder, POINTER).get("save")
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise refused(folder / POINTER, "the name of a save", f"{name!r:.80}")

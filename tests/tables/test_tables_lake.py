@@ -150,10 +150,15 @@ def test_a_save_that_fails_half_way_leaves_the_old_one(saved: Path, monkeypatch:
     assert leftovers(saved) == []
 
 
-def test_no_manifest_is_said_so(tmp_path: Path) -> None:
-    for folder in (tmp_path, tmp_path / "none"):
-        with pytest.raises(FormatError, match=r"memkit\.json"):
-            mk.open(folder)
+def test_what_is_no_saved_corpus_is_said_so(tmp_path: Path) -> None:
+    corpus = mk.from_table({"text": ["чай"]})
+    corpus.save(tmp_path / "corpus")
+    mk.Retriever(encoder=None).fit(corpus).save(tmp_path / "search")
+    for name, said in ((".", "mk.read reads"), ("none", "mk.read reads"), ("search", r"mk.Retriever.load opens")):
+        with pytest.raises(FormatError, match=said):
+            mk.open(tmp_path / name)
+    with pytest.raises(FormatError, match=r"mk.open opens a saved corpus"):
+        mk.Retriever.load(tmp_path / "corpus", corpus)
     assert not (tmp_path / "none").exists()
 
 

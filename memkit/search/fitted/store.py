@@ -252,6 +252,8 @@ def _manifest(folder: Path) -> dict[str, Any]:
     """Read and check the manifest in `folder`, which is not trusted: each value is one that memkit would write."""
     with store.checking(folder / MANIFEST):
         refuse_links(folder, below=True)
+        if not (folder / MANIFEST).exists():
+            raise ValueError("no Retriever is saved there; mk.open opens a saved corpus")
         manifest = with_fields(read_json(folder, MANIFEST), _FIELDS)
         if manifest["version"] != _VERSION:
             raise ValueError(f"no version {_VERSION}")
