@@ -22,8 +22,8 @@ CEILINGS = {
     ),
     "public names": (64, "what is at the top; the rest is in rooms, as mk.errors and mk.labels"),
     "lines of tests": (
-        62_234,
-        "5 for what is no save; 12 for pages of Logseq that go and a user's archive; 48 for whose lake is believed",
+        62_235,
+        "1 for no similarity above 1; 5 for what is no save; 12 for pages of Logseq that go and a user's archive",
     ),
     "modules at the top": (0, "the top level has a file of the project, a README and four folders"),
     "longest module": (638, "memkit/text/secrets.py, whose rows are data"),

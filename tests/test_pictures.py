@@ -156,6 +156,7 @@ def test_an_empty_corpus_has_pictures() -> None:
     assert mk.plot.growth(empty).words == "memories by month, 0 without a date"
     assert "0 of 0" in mk.plot.decay(empty, as_of=DAY).words
     assert "0 of 0" in mk.plot.similarity(mk.Deduplicator(encoder=None).fit(empty).pairs_).words
+    assert "1.1" not in mk.plot.similarity(pa.table({"kind": ["exact"], "similarity": [1.0]})).words
 
 
 def test_no_name_in_the_words_of_a_picture_controls_a_terminal() -> None:

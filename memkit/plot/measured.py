@@ -594,7 +594,7 @@ def similarity(pairs: pa.Table, threshold: float = 0.9) -> Picture:
             below = above
     top = 1.05 * max(1.0, below.max())
     marks.append(Line([threshold, threshold], [0, top], "#D55E00", style="--"))
-    ends = np.histogram_bin_edges(values, bins=10)
+    ends = np.linspace(edges[0], 1.0, 11)
     counts, never = (np.histogram(values[which], bins=ends)[0] for which in (~apart, apart))
     spans = [f"{low:.2f} to {high:.2f}" for low, high in itertools.pairwise(ends)]
     rows = [(span, int(n)) for span, n in zip(spans, counts, strict=True)]
