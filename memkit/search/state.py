@@ -297,16 +297,16 @@ class Shortlist:
         """The order of equal scores; the larger comes first."""
         return np.arange(len(self))[::-1][:, None]
 
-    def by_query(self, label: Ints) -> Ints:
-        """Labels that are equal within a query only."""
-        return label if len(self.queries) < 2 else self.query * (int(label.max(initial=0)) + 1) + label
-
     def once(self, name: str, key: object, compute: Callable[[], T]) -> T:
         """What `compute` returns for a `key`; the last answer is kept, as the next block often asks for the same."""
         if name not in self.kept or self.kept[name][0] != key:
             self.kept[name] = key, compute()
         answer: T = self.kept[name][1]
         return answer
+
+    def sharing(self, name: str, label: Ints) -> Groups | None:
+        """The groups of a query's candidates with equal labels, made once under this name; None if no two share one."""
+        return self.once(name, True, lambda: Groups.sharing(self.query * (label.max(initial=0) + 1) + label))
 
     def tell(self, step: str, whom: str, rows: Ints, values: Floats) -> None:
         """Keep what a step was told of the candidates `rows`."""

@@ -103,6 +103,8 @@ class Step:
         Whether it leaves scores of 0 to 1 there, but for what it `lifts`.
     lifts : float
         The most that it can add to a score beyond 1; inf if nobody knows.
+    by : str
+        The parameter whose value is its key, where one is enough.
     off : dict
         The parameters that turn it off; empty if it is always there.
     rests : bool
@@ -126,6 +128,7 @@ class Step:
     knows_all: ClassVar[bool] = False
     lifts: ClassVar[float] = 0.0
     bounded: ClassVar[bool] = False
+    by: ClassVar[str] = ""
     off: ClassVar[Mapping[str, Any]] = NOTHING
     rests: ClassVar[bool] = True
 
@@ -136,7 +139,7 @@ class Step:
 
     def key(self, settings: Any, weights: Mapping[str, float], arms: Sequence[str]) -> Hashable:
         """What of `settings` it acts by, with `weights` by arm, over candidates of `arms`; None: it does nothing."""
-        return None
+        return getattr(settings, self.by) if self.by else None
 
     def prepare(self, index: MemoryIndex, settings: Any, n_encoded: int) -> None:
         """At fit, after so many texts were encoded, make what a first question would have to."""

@@ -15,7 +15,7 @@ import numpy as np
 from memkit.base.params import Reach, estimator, param
 from memkit.schemas import Floats, Ints, Mask
 from memkit.search.alike import DROPPED, NOWHERE, TIE_DIGITS, Alike, NearPairs, Texts, collapse
-from memkit.search.state import UNIT, Groups, Pooled, Shortlist, State, count, nth_largest
+from memkit.search.state import UNIT, Pooled, Shortlist, State, count, nth_largest
 from memkit.search.step import Look, Step, only_with
 from memkit.search.steps.fuse import may_count
 from memkit.search.steps.prefer import Params as Before
@@ -44,11 +44,9 @@ class MinScore(Step):
     becomes = {"below_min_score": "scored below min_score"}
     drops = {"below_min_score": lambda look: f"below min_score {look.question.settings.min_score:g}"}
     off = {"min_score": 0.0}
+    by = "min_score"
     rests = False  # where scores have no bound, those below 0 are no hits
     cuts = True
-
-    def key(self, settings: Any, weights: Mapping[str, float], arms: Sequence[str]) -> float:
-        return float(settings.min_score)
 
     def apply(self, state: State, keys: Sequence[float]) -> None:
         min_score = np.array(keys)
@@ -88,9 +86,7 @@ class Exact(Step):
 
     def apply(self, state: State, keys: Sequence[bool]) -> None:
         shortlist = state.shortlist
-        twins: Groups | None = shortlist.once(
-            self.name, True, lambda: Groups.sharing(shortlist.by_query(state["twin"]))
-        )
+        twins = shortlist.sharing(self.name, state["twin"])
         if twins is None:
             return
         largest, own = int(twins.sizes.max()), state.key[twins.rows]
@@ -106,9 +102,7 @@ class Near(Step):
     becomes = {"folded": "collapsed under a near-duplicate"}
     drops = {"folded": lambda look: f"but it is a near-duplicate of {_better(look)} (fold)"}
     off = {"fold": "none"}
-
-    def key(self, settings: Any, weights: Mapping[str, float], arms: Sequence[str]) -> float:
-        return float(settings.fold_threshold)
+    by = "fold_threshold"
 
     def gather(self, pooled: Pooled, keys: Sequence[float]) -> dict[Any, Any]:
         return {"texts": Texts(pooled.index.repeats, pooled.candidates.row), "least alike": min(keys)}
@@ -215,10 +209,8 @@ class Mmr(Step):
     columns = {"mmr_penalty": 0.0}
     drops = {"diversified_away": _diversified}
     off = {"mmr_lambda": 1.0}
+    by = "mmr_lambda"
     reads_score = True
-
-    def key(self, settings: Any, weights: Mapping[str, float], arms: Sequence[str]) -> float:
-        return float(settings.mmr_lambda)
 
     def looks_around(self, settings: Any) -> bool:
         return True

@@ -18,7 +18,7 @@ from memkit.base.params import check_choice, estimator, param
 from memkit.schemas import Floats, Ints, Mask
 from memkit.search.alike import DROPPED, TIE_DIGITS
 from memkit.search.fitted.across import scores_across
-from memkit.search.state import UNIT, Groups, Pooled, Ranked, State, as_keys, group_starts, rank_within, spread
+from memkit.search.state import UNIT, Pooled, Ranked, State, as_keys, group_starts, rank_within, spread
 from memkit.search.step import Look, Step, only_with
 from memkit.search.steps.recall import ARMS
 from memkit.search.steps.recall import Params as Before
@@ -277,9 +277,7 @@ class Fuse(Step):
         shortlist = state.shortlist
         if not shortlist.per_memory:
             return
-        chunks: Groups | None = shortlist.once(
-            self.name, True, lambda: Groups.sharing(shortlist.by_query(shortlist.memory))
-        )
+        chunks = shortlist.sharing(self.name, shortlist.memory)
         if chunks is None:
             return
         order = shortlist.tie_order[chunks.rows]
