@@ -45,6 +45,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from memkit.base.dates import MONTHS
 from memkit.base.duck import connect, cursor_of, interruptible, literal, one_value, session
@@ -759,6 +760,12 @@ def ranges(starts: Ints, sizes: Ints) -> Ints:
     ends = np.cumsum(sizes)
     numbers: Ints = np.arange(int(sizes.sum())) - np.repeat(ends - sizes - starts, sizes)
     return numbers
+
+
+def distinct(numbers: NDArray[Any]) -> NDArray[Any]:
+    """Some numbers in order, each once."""
+    numbers = np.sort(numbers)  # np.unique hashes, which takes seven to ten times as long
+    return np.asarray(numbers[np.append(True, numbers[1:] != numbers[:-1])[: len(numbers)]])
 
 
 def strings(texts: Texts) -> Any:

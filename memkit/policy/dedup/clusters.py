@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from memkit.base.duck import rows_of
 from memkit.schemas import Floats, Ints, Mask, tuples_of
-from memkit.text.analyse import ranges
+from memkit.text.analyse import distinct, ranges
 
 if TYPE_CHECKING:
     from memkit.policy.dedup.pairs import Nodes  # which asks here what hangs together
@@ -423,12 +423,6 @@ class _Words(NamedTuple):
         for _, cells in self.blocks(len(scopes)):
             is_often[cells] = np.isin(self.word[self.code[cells]] * several + scopes[self.text[cells]], often)
         return is_often
-
-
-def distinct(numbers: NDArray[Any]) -> NDArray[Any]:
-    """Some numbers in order, each once."""
-    numbers = np.sort(numbers)  # np.unique hashes, ten times as long
-    return np.asarray(numbers[np.append(True, numbers[1:] != numbers[:-1])[: len(numbers)]])
 
 
 def _codes(values: pa.Array) -> Ints:

@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 from memkit.base.duck import rows_of
 from memkit.base.parallel import bar
 from memkit.index.ann import Bits, Pairs, near_bits
-from memkit.policy.dedup.clusters import STEP, Families, Texts, distinct
+from memkit.policy.dedup.clusters import STEP, Families, Texts
 from memkit.schemas import Ints, Mask
-from memkit.text.analyse import ranges
+from memkit.text.analyse import distinct, ranges
 from memkit.text.facts import n_shared
 
 _SIZE = 3  # characters of a trigram
