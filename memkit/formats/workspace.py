@@ -701,12 +701,15 @@ def _check(tables: Tables, rows: Rows) -> None:
     documents = tables["documents"]
     is_log = pc.is_in(documents["kind"], value_set=pa.array(["daily_log", "session"]))
     dated = documents.select(["path", "date", "memory_id"]).filter(pc.and_(is_log, pc.is_valid(documents["date"])))
+    earliest, first = dict[str, date](), dict[str, str]()
+    # Not grouped by Arrow: to import what groups takes 16 ms and 9 MB, more than the rows of 10,000 notes.
+    for path, day, memory_id in zip(*(column.to_pylist() for column in dated.columns), strict=True):
+        if path not in first or day < earliest[path]:
+            earliest[path] = day
+        first.setdefault(path, memory_id)
     folders: dict[str, dict[str, date]] = {}
-    first: dict[str, str] = {}
-    grouped = dated.group_by("path", use_threads=False).aggregate([("date", "min"), ("memory_id", "first")])
-    for row in grouped.to_pylist():
-        folders.setdefault(_log_folder(row["path"]), {})[row["path"]] = row["date_min"]
-        first[row["path"]] = row["memory_id_first"]
+    for path, day in earliest.items():
+        folders.setdefault(_log_folder(path), {})[path] = day
     for dates in folders.values():
         if len(dates) >= _MIN_LOGS:
             _lonely(dates, first, rows)
