@@ -374,6 +374,7 @@ class CharGrams(_Lexical):
     """
 
     _name = "char"
+    _has_stems: ClassVar[bool] = True
 
     def scale(self, queries: Sequence[str], background: object, *, function_word_weight: float = 1.0) -> np.ndarray:
         """Scores are from 0 to 1 already."""
@@ -387,7 +388,8 @@ class CharGrams(_Lexical):
         n_rows, df, _ = self.statistics_ or (postings.n_rows, postings.document_frequency, 0.0)
         self.idf_ = np.log((1 + n_rows) / (1 + df)) + 1
         self.half_ = np.zeros(len(df), np.int8)  # 1 for grams beside stems; alone they are the one half
-        self.half_[[number for term, number in postings.terms.items() if term.startswith(_GRAM)]] = 1
+        if self._has_stems:  # to look at each term takes longer than to read all of them
+            self.half_[[number for term, number in postings.terms.items() if term.startswith(_GRAM)]] = 1
         return self
 
     @cached_property
@@ -432,6 +434,8 @@ class Grams(CharGrams):
     >>> arm.candidates(["2гис", "ＧＩＳ"], n=5)["row"].to_pylist()
     [0, 0]
     """
+
+    _has_stems = False
 
     def _count(self, texts: Texts) -> Postings:
         return Postings.count(texts, "char", plain_letters)
