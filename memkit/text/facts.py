@@ -20,12 +20,13 @@ from memkit.text.analyse import ranges
 from memkit.text.contradictions import contradiction
 from memkit.text.languages import folded
 from memkit.text.one_word import Lexicon, Synonyms, Words
-from memkit.text.statements import THOUSANDS, Reader, Statement, pieces_of
+from memkit.text.statements import THOUSANDS, UNITS, Reader, Statement, pieces_of
+from memkit.text.when import in_one_spelling
 
 _STEM = 5
 _AT_ONCE = 200_000
 """Pairs of sets that are compared at once."""
-_UNIT = re.compile(r"(?<=[.!?…;])\s+|\n+")
+_UNIT = re.compile(r"(?<=[.!?…;])(?<!^\d\.)(?<!^\d\d\.)\s+|\n+", re.MULTILINE)  # the number of a step stays with it
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
 _NUMBER = re.compile(
     r"(?=[-−–\d])(?:(?<![^\s(\[{«\"'=:<>≤≥])[-−–])?"
@@ -70,6 +71,32 @@ def without_emphasis(text: str) -> str:
     'Удалять каждую ночь logs*, *.py и __init__'
     """
     return _MARKED.sub(lambda found: found[found.lastgroup] if found.lastgroup else "", text)
+
+
+_UNITS_OF = {word: line.split()[0] for line in UNITS if line[0] in "%$€₽" for word in line.split()[1:]}
+_SPELLED = re.compile(  # most characters begin none
+    rf"(?=[\d,+]|\s[%$€₽{''.join(sorted({word[0] for word in _UNITS_OF}))}])(?:"
+    r"(?<![\w:.,-])0(?=\d:\d\d(?!\d))|(?P<point>(?<=\d),(?=\d{1,2}(?!\d|[.,]\d)))"
+    r"|(?P<phone>\+\d(?:[ ()-]{0,2}\d){9,14}(?!\d))"
+    rf"|[^\S\n](?P<unit>{'|'.join(_UNITS_OF)})\b|(?<=\d)[^\S\n](?=[%$€₽]))",
+    re.IGNORECASE,
+)
+"""The zero of an hour, the comma of a decimal, a telephone number, and the words for a sign."""
+
+
+def without_spellings(text: str) -> str:
+    """A text in which a day, an hour, a telephone number, money and percent are spelled in one way.
+
+    >>> without_spellings("09:00, +7 (916) 123-45-67, 80 процентов, 12 марта 2026")
+    '9:00, +79161234567, 80%, 2026-03-12'
+    """
+    return in_one_spelling(_SPELLED.sub(_one_spelling, text))
+
+
+def _one_spelling(found: re.Match[str]) -> str:
+    if found["phone"]:
+        return re.sub(r"[ ()-]", "", found["phone"])
+    return _UNITS_OF[found["unit"].lower()] if found["unit"] else "." * (found["point"] is not None)
 
 
 _NONE: Ints = np.empty(0, np.int64)
@@ -178,7 +205,7 @@ class Facts:
         """Cut texts into their places, each text once."""
         new = np.unique(rows[self.text[rows] < 0]).tolist()
         for row in new:
-            text = self._plain[row] = without_emphasis(self.texts[row])
+            text = self._plain[row] = without_spellings(without_emphasis(self.texts[row]))
             number = self.text[row] = self._number(text)
             self.lengths[row] = len(text)
             if number == len(self._units):

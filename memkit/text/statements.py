@@ -70,7 +70,7 @@ UNITS: tuple[str, ...] = (
     "km км kilometre kilometres kilometer kilometers километр километра километров",
     "cm см centimetre centimetres centimeter centimeters сантиметр сантиметра сантиметров",
     "inch inches дюйм дюйма дюймов",
-    "kg кг",
+    "kg кг kilogram kilograms kilo килограмм килограмма килограммов",
     "tsp teaspoon teaspoons",
     "tbsp tablespoon tablespoons",
     "w вт watt watts ватт ватта",

@@ -113,6 +113,33 @@ def in_days(text: str, today: date) -> str:
     return " ".join([text, *read.split(), *text[_READ:].split(), *days * _TIMES_DAYS])
 
 
+_MONTH = "|".join(month.pattern for month in MONTHS)
+_HAS_DAY = re.compile(
+    rf"\d[./-]\d\d?[./-]\d|\d{ORDINAL}(?:\s+of)?\s+(?:{_MONTH})|(?<!\w)(?:{_MONTH})\.?\s+(?:the\s+)?\d", re.IGNORECASE
+)
+"""What each form that `in_one_spelling` reads has."""
+
+
+def in_one_spelling(text: str) -> str:
+    """A text in which each day is written in one way: with its year in digits, else with its month's Russian name.
+
+    >>> in_one_spelling("12 марта 2026, March 12th, 2026, 12.03.2026; Apr 15, 3rd of May, 03 мая")
+    '2026-03-12, 2026-03-12, 2026-03-12; 15 апреля, 3 мая, 3 мая'
+    """
+    for pattern, read in _forms() if _HAS_DAY.search(text) else ():
+        if read in (_whole, _day):
+            text = pattern.sub(_respelled, text)
+    return text
+
+
+def _respelled(match: re.Match[str]) -> str:
+    said = match.groupdict()
+    if said.get("until"):
+        return match[0]
+    month, day = int(said.get("number") or month_number(said["month"])), int(said["day"])
+    return f"{said['year']}-{month:02}-{day:02}" if said["year"] else f"{day} {MONTHS[month - 1].russian}"
+
+
 def _spelled(first: date, last: date) -> str:
     month = MONTHS[first.month - 1]
     if first == last:

@@ -37,6 +37,7 @@ APART = (
     ("The call is at 5 am", "The call is at 5 pm"),
     ("не менее 5 человек", "не более 5 человек"),
     *(("All of the tests pass", "Almost all of the tests pass"), ("Обращаться на «ты»", "Обращаться на «вы»")),
+    ("1. Stop the workers\n2. Copy the base\n3. Migrate", "1. Stop the workers\n2. Migrate\n3. Copy the base"),
     *(("Dark mode is on", "Dark mode is off."), ("Sort ascending", "Sort descending"), ("It was 3:2", "It was 2:3")),
 )
 ALIKE = (
@@ -57,6 +58,8 @@ ALIKE = (
     ("**Предпочитает** _короткие_ ответы", "Предпочитает ~~короткие~~ ответы"),
     ("Delete `logs*` every week.", "delete logs* every week"),
     ("- [ ] mail ann@site.org at 5 p.m.", "- mail [ann@site.org](mailto:ann@site.org) at 5 PM <!-- id: b --> #todo"),
+    ("Встреча в 9:00, +7 (916) 123-45-67, 12,5 процента", "встреча в 09:00, +79161234567, 12.5%"),
+    ("Paid on March 12th, 2026 and May 3rd: 80 euros", "Paid on 2026-03-12 and 3 May: €80"),
     ("2. About 1,000 calls for 5 000 €, +7 916 123 45 67", "~1000 calls for 5000 €, +7 916 123-45-67"),
 )
 SYNONYMS = ("car automobile", "car vehicle", "Man Person", "brother sister", "Jon John", "inches centimetres")
