@@ -19,7 +19,7 @@ from memkit.change.draft import Draft, Operations, checked, missing
 from memkit.change.edits import Edits
 from memkit.errors import ChangeRefusedError, MemkitError, ParameterError, QueryError
 from memkit.formats.spelling import day_of
-from memkit.formats.syntax.places import line_end
+from memkit.formats.syntax.places import line_end, plain_lines
 from memkit.formats.syntax.speech import clock_of, escaped, turn_of
 from memkit.presets import workspace
 from memkit.schemas import tuples_of
@@ -172,7 +172,7 @@ class MemoryStorage(Operations):
         return last or (day and day + timedelta(days=1))
 
     def _read(self, path: str) -> str:
-        return self._reader().text_or_none(path) or ""
+        return plain_lines(self._reader().text_or_none(path) or "")
 
     def _append(self, draft: Draft, path: str, head: str, text: str) -> str:
         before = draft.text_or_none(path)

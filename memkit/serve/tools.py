@@ -36,6 +36,7 @@ from memkit.display.sheet import answerability_note, named_in
 from memkit.errors import MemkitError, ParameterError, PolicyRefusal, refused
 from memkit.formats.disk.files import is_hidden
 from memkit.formats.disk.lock import CALLS, STATE, check_calls
+from memkit.formats.disk.source import decode
 from memkit.formats.facts import TYPES
 from memkit.formats.spelling import plain
 from memkit.search.show import retold
@@ -403,7 +404,7 @@ class Tools:
             names = (name for name in disk.names(folder) if name.lower().endswith(written()) and not is_hidden(name))
             paths = [f"{folder}/{name}" if folder else name for name in names]
             raise missing("file", place, paths if visible is None else [path for path in paths if path in visible])
-        return _text_result(data.decode("utf-8", "replace"))
+        return _text_result(decode(place, data).text)
 
     @_limited
     def memory_get(self, chunk_ids: list[str]) -> Hits:

@@ -71,6 +71,14 @@ def test_what_is_written_is_found_at_once(tools: Tools) -> None:
     assert int(tools.memory_reindex()["id"]) >= 3
 
 
+@pytest.mark.parametrize(("encoding", "newline"), [("utf-8-sig", "\r\n"), ("cp1251", "\n")])
+def test_a_file_is_given_as_it_is_read(encoding: str, newline: str, tmp_path: Path) -> None:
+    text = "# Чай\n\n" + "Зелёный чай стоит на верхней полке, чёрный лежит в ящике у окна.\n" * 3
+    (tmp_path / "MEMORY.md").write_text(text, encoding, newline=newline)
+    tools = Tools(tmp_path, {"encoder": None}, log=False)
+    assert tools.memory_read(path="MEMORY.md")["text"] == tools.memory_context()["text"] == text
+
+
 @pytest.mark.quick
 def test_what_is_new_is_encoded_beside_the_calls(tmp_path: Path) -> None:
     may_encode, texts = Event(), [f"# Пул {number}\n\nсоединений: {number}\n" for number in range(3)]
