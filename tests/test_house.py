@@ -17,13 +17,13 @@ CEILINGS = {
     # what: ceiling, and what the last raise was for; a change that adds a module says which one it ends
     "modules": (239, "mk.extend is modules that strangers import; verbs and pictures from outside lie in their rooms"),
     "lines of code": (
-        51_595,
-        "1 a file as read; 29 one spelling of days, money; 7 wrong rules; 21 owners kept; 19 the peak of a fit",
+        51_606,
+        "11 ends of an index tree; 1 a file as read; 29 one spelling of days, money; 7 wrong rules; 21 owners kept",
     ),
     "public names": (64, "what is at the top; the rest is in rooms, as mk.errors and mk.labels"),
     "lines of tests": (
-        62_246,
-        "8 for files that tools give as read; 3 for one spelling; 5 for no save; 12 pages of Logseq, a user's archive",
+        62_261,
+        "15 for ends of an index tree; 8 for files that tools give as read; 3 for one spelling; 5 for no save",
     ),
     "modules at the top": (0, "the top level has a file of the project, a README and four folders"),
     "longest module": (638, "memkit/text/secrets.py, whose rows are data"),

@@ -33,6 +33,7 @@ from memkit.formats.spelling import plain as plain
 from memkit.formats.spelling import states_date as states_date
 from memkit.formats.spelling import text_of as text_of
 from memkit.formats.spelling import time_of as time_of
+from memkit.formats.spelling import unread_ends as unread_ends
 from memkit.formats.syntax import front_matter as front_matter
 from memkit.formats.syntax.nodes import LINES as LINES
 from memkit.formats.syntax.nodes import Node as Node

@@ -20,15 +20,13 @@ from memkit.formats.rows import Rows, Rule, extra_of, length, matches
 from memkit.formats.spelling import (
     END,
     ENDS,
-    EXPIRES,
-    end_by,
     end_in,
     end_of,
     is_held,
     measures_in,
     plain,
-    states_date,
     text_of,
+    unread_ends,
     unread_measures,
     words_in,
 )
@@ -132,8 +130,8 @@ class _Note:
             name = plain(key)
             if is_held(name, value, measures) or (name in ENDS and end is not None and end_of(value) == end):
                 taken.add(key)
-            elif name in EXPIRES and states_date(value) and end_by(name, value, updated or created) is None:
-                self.problem(_END.code, key, _END.expected, value)
+        for key, value in unread_ends(fields, updated or created):
+            self.problem(_END.code, key, _END.expected, value)
         for key, value, rule in unread_measures(fields):
             self.problem(rule.code, key, rule.expected, value)
         shared = {"memory_id": self.memory_id, "path": self.source.path, "extra": extra_of(fields, taken)}

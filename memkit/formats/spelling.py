@@ -465,6 +465,17 @@ def end_by(name: str, value: object, begin: datetime | None) -> datetime | None:
     return None if begin is None else end_after(value, begin, LENGTHS.get(name, ""))
 
 
+def unread_ends(fields: Mapping[str, Any], begin: datetime | None) -> Iterator[tuple[str, object]]:
+    """The fields that should hold an end and hold none that can be read, and what they hold.
+
+    >>> [*unread_ends({"valid_until": "the release", "expires": "never", "due": "soon"}, None)]
+    [('valid_until', 'the release')]
+    """
+    for key, value in fields.items():
+        if (name := plain(key)) in _EXPIRES and states_date(value) and end_by(name, value, begin) is None:
+            yield key, value
+
+
 def measures_in(places: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The columns of `MEASURES` that some fields fill; `places` are as for `first_of`.
 

@@ -110,6 +110,21 @@ def test_records_graphs_and_notes_have_ends_under_the_same_names(tmp_path: Path)
     assert [row["field"] for row in corpus.problems.to_pylist() if row["rule"] == "bad_date"] == ["expires_at"]
 
 
+def test_the_entries_of_an_index_and_the_files_that_they_name_have_ends(tmp_path: Path) -> None:
+    said = {"a": {"valid_until": "2026-09-22"}, "b": {"ttl": "14d"}, "c": {"expires": "soon"}, "d": {}}
+    usual = {"tags": ["чай"], "priority": "high", "version": "1.0", "updated": "2026-09-08"}
+    entries = [{"title": name, "file": f"{name}.md", **usual, **end} for name, end in said.items()]
+    files = {f"x/{name}.md": page("expiry: 2026-09-22T08:55:46Z" if name == "d" else "a: b") for name in said}
+    index = json.dumps({"type": "index-branch", "category": "x", "files": entries})
+    corpus = mk.read(write_files(tmp_path / "in", files | {"x/index.json": index}))
+    found = {row["title"]: row["expires_at"] for row in corpus.memories.to_pylist()}
+    assert found == {"a": DAY_END, "b": DAY_END, "c": None, "d": INSTANT}
+    assert [row["field"] for row in corpus.problems.to_pylist() if row["rule"] == "bad_date"] == ["expires"]
+    mk.export(corpus, tmp_path / "out", "notes", as_of="2026-03-01").apply()
+    again = mk.read(tmp_path / "out").memories["expires_at"].to_pylist()
+    assert sorted(filter(None, again)) == [INSTANT, DAY_END, DAY_END]
+
+
 @pytest.mark.parametrize("layout", [*LAYOUTS, *EXPORTS.names()])
 def test_a_day_goes_back_into_a_file_as_a_day_and_a_time_as_a_time(tmp_path: Path, layout: str) -> None:
     texts = ["Пьёт зелёный чай по утрам", "Живёт в городе Туле"]

@@ -11,12 +11,13 @@ import json
 import posixpath
 import re
 from collections.abc import Container, Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from memkit.formats.disk.lock import STATE
 from memkit.formats.disk.source import Source, above, last_line
-from memkit.formats.fields import Fields
+from memkit.formats.fields import TIME, Fields
 from memkit.formats.format import MARKDOWN, File, Folder, Format, Owner, Survey
 from memkit.formats.index_tree.index import (
     BRANCH,
@@ -34,7 +35,7 @@ from memkit.formats.index_tree.index import (
     without_index,
 )
 from memkit.formats.rows import KEPT_WITH, Row, Rows, Rule, heading_path, json_text, slug_of
-from memkit.formats.spelling import text_of
+from memkit.formats.spelling import END, end_in, plain, text_of, unread_ends
 from memkit.formats.syntax import front_matter
 from memkit.formats.syntax.front_matter import FrontMatter
 from memkit.formats.syntax.nodes import Node, StructureError, load_json
@@ -271,6 +272,7 @@ class _Trees:
         if file and not may_lack and not below(file, index_folder):
             self.rows.problem("bad_value", index, f"a file in {index_folder}/", written, **place)
         memory = self._memory(row, category) | {"heading_path": heading_path(file or index, category or "")}
+        memory["expires_at"] = _end(entry, row["updated"], self.rows, {**place, "path": index})
         if file is None:
             lines = {"line_start": entry.line, "line_end": entry.end_line}
             self.rows.add("memories", {**memory, "text": text, "path": index, **lines})
@@ -361,6 +363,7 @@ def _glob(pattern: str) -> re.Pattern[str]:
     return re.compile("".join(signs.get(part, re.escape(part)) for part in parts))
 
 
+_END = Rule(TIME.code, "index_tree", "expires_at", END)
 _UNINDEXED = Rule("unindexed", "index_tree", "", "a file that an index names")
 
 
@@ -381,6 +384,8 @@ def parse(file: File, rows: Rows) -> None:
         expected, where = "front matter in YAML", {"line": fault.line, "memory_id": claim.memory_id}
         rows.problem("unparsable", source.path, expected, str(fault), quote=False, **where)
     memory["extra"] = _with(memory["extra"], "front_matter", head)
+    own_end = _end(head, memory["updated_at"], rows, {"path": source.path, "memory_id": claim.memory_id})
+    memory["expires_at"] = memory["expires_at"] or own_end
     rows.repeated(head, source.path, 1, claim.memory_id)
     if bodies:
         memory["extra"] = _with(memory["extra"], "body", text if text.strip() else "")
@@ -394,6 +399,14 @@ def parse(file: File, rows: Rows) -> None:
     rows.add("memories", {**memory, "text": text, "path": source.path})
     if not text.strip():
         rows.problem("empty_text", source.path, "a file with text", "nothing", memory_id=claim.memory_id)
+
+
+def _end(fields: Node, begin: datetime | None, rows: Rows, place: Row) -> datetime | None:
+    """The end that an entry or its file says, which stays in extra too; one that cannot be read is reported."""
+    for key, value in unread_ends(fields, begin):
+        where = {"line": fields.lines.get(key), **place, "field": key}
+        rows.problem(_END.code, expected=_END.expected, got=value, **where)
+    return end_in([{plain(key): value for key, value in fields.items()}], begin)
 
 
 def _body(source: Source, front: FrontMatter | None) -> tuple[str, int]:
@@ -437,6 +450,7 @@ FORMAT = Format(
         Rule("bad_value", "index_tree", "file", "a file in the folder of its branch"),
         Rule("missing_file", "index_tree", "file", "a file that exists"),
         Rule("missing_file", "index_tree", "path", "a branch index that exists"),
+        _END,
         _UNINDEXED,
         *RULES,
     ),

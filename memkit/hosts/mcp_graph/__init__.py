@@ -15,7 +15,6 @@ from typing import Any
 from memkit.errors import ChangeRefusedError
 from memkit.extend.reading import (
     END,
-    EXPIRES,
     LINES,
     TIME,
     File,
@@ -28,7 +27,6 @@ from memkit.extend.reading import (
     Rule,
     Source,
     StructureError,
-    end_by,
     end_in,
     extra_of,
     json_text,
@@ -36,9 +34,9 @@ from memkit.extend.reading import (
     load_json_members,
     number_of,
     plain,
-    states_date,
     text_of,
     time_of,
+    unread_ends,
 )
 
 ENDINGS = (".json", *LINES)
@@ -403,10 +401,8 @@ class _Graph:
 
     def _end(self, node: Node, moment: Any, number: int) -> Any:
         """The end of an object's validity, which stays in extra too; one that cannot be read is reported."""
-        for key, written in node.items():
-            name = plain(key)
-            if name in EXPIRES and states_date(written) and end_by(name, written, moment) is None:
-                self.problem(_END.code, _END.expected, written, number, field=key)
+        for key, written in unread_ends(node, moment):
+            self.problem(_END.code, _END.expected, written, number, field=key)
         return end_in([{plain(key): value for key, value in node.items()}], moment)
 
     def _entity(self, name: str, entity: _Entity) -> None:
