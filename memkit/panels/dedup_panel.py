@@ -138,7 +138,9 @@ class DedupPanel(Panel):
         n_never = counts["never_merging"]
         n_able = counts["pairs"] - n_never
         never = f"; {count_of(n_never, 'hollow one never does', 'hollow ones never do')}" if n_never else ""
-        title = f"{counts['merging']:,} of {count_of(n_able, 'pair')} merge at {self._threshold:g}{never}"
+        title = (
+            f"{counts['merging']:,} of {count_of(n_able, 'pair merges', 'pairs merge')} at {self._threshold:g}{never}"
+        )
         return replace(similarity(self._current, self._threshold), title=title)
 
     def _code(self, state: State) -> str:
