@@ -53,4 +53,4 @@ def digest(
     if as_json:
         print_json(result.table)
     else:
-        show(result, False, rows=most or LINES, memories=corpus.memories)
+        show(result, False, rows=most or LINES)

@@ -43,18 +43,17 @@ def secrets_in(memories: pa.Table) -> tuple[pa.Table, Mask]:
     return pa.Table.from_pylist(found, schema=PROBLEMS), hide
 
 
-def learned(hide: Mask, texts: pa.ChunkedArray) -> dict[int, list[Secret]]:
-    """The kinds of secrets by row, as `kinds_in` tells them; what the texts hold is hidden by `hide` from now on."""
+def learned(hide: Mask, texts: pa.ChunkedArray) -> dict[int, list[Finding]]:
+    """The secrets of texts by row; what the texts hold is hidden by `hide` from now on."""
     kinds = kinds_in(texts := texts_of(texts))
-    for row, of_row in kinds.items():
-        hide.learn(texts[row].as_py(), of_row)
-    return kinds
+    found = ((row, hide.learn(texts[row].as_py(), of_row)) for row, of_row in kinds.items())
+    return {row: findings for row, findings in found if findings}
 
 
 def masked(
-    texts: pa.ChunkedArray, hide: Mask, kinds: Mapping[int, Sequence[Secret]], said: str = "[{} hidden]"
+    texts: pa.ChunkedArray, hide: Mask, found: Mapping[int, list[Finding]], said: str = "[{} hidden]"
 ) -> pa.ChunkedArray:
-    """Many texts as `hide` shows each, of which `learned` told the `kinds`: few are looked into.
+    """Many texts as `hide` shows each, of which `learned` told what is `found`: few are looked into.
 
     >>> texts, hide = pa.chunked_array([["пароль: sova-2026", "root / sova-2026", "чай"]]), Mask()
     >>> masked(texts, hide, learned(hide, texts)).to_pylist()
@@ -62,11 +61,11 @@ def masked(
     """
     begins, says = sorted(map(re.escape, hide.lengths)), np.zeros(len(texts), bool)
     for start in range(0, len(begins), _AT_ONCE):
-        found = pc.match_substring_regex(texts, "|".join(begins[start : start + _AT_ONCE]))
-        says |= np.asarray(pc.fill_null(found, False), bool)
-    says[[*kinds]] = True
+        begun = pc.match_substring_regex(texts, "|".join(begins[start : start + _AT_ONCE]))
+        says |= np.asarray(pc.fill_null(begun, False), bool)
+    says[[*found]] = True
     some = zip(np.flatnonzero(says).tolist(), texts.filter(pa.array(says)).to_pylist(), strict=True)
-    shown = [hide(text, kinds[row], said) if row in kinds else hide.again(text, said) for row, text in some]
+    shown = [hide.again(text, said, found.get(row, [])) for row, text in some]
     return pc.replace_with_mask(texts, pa.array(says), pa.array(shown, pa.string())) if shown else texts
 
 

@@ -255,11 +255,11 @@ class Mask:
                 lengths.sort(reverse=True)
 
     def __call__(self, text: str, kinds: Iterable[Secret] | None = None, said: str = "[{} hidden]") -> str:
-        return _without(text, _apart(self.learn(text, kinds) + self._equals(text)), said)
+        return self.again(text, said, self.learn(text, kinds))
 
-    def again(self, text: str, said: str = "[{} hidden]") -> str:
-        """`text` without the values that are known already; no others are looked for."""
-        return _without(text, self._equals(text), said)
+    def again(self, text: str, said: str = "[{} hidden]", found: list[Finding] | None = None) -> str:
+        """`text` without the values that are known already, and what was `found` in it; no others are looked for."""
+        return _without(text, _apart([*(found or ()), *self._equals(text)]), said)
 
     def _equals(self, text: str) -> list[Finding]:
         findings, done = list[Finding](), 0

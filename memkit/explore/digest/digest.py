@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -114,6 +115,8 @@ class Digest(Tabular):
         What could not be known.
     is_of_command : bool
         Whether the command line shows it, so that it says what to type there.
+    hide : Mask
+        Hides what any memory calls a secret wherever the digest is shown.
     """
 
     table: pa.Table
@@ -122,6 +125,7 @@ class Digest(Tabular):
     basis: str
     notes: tuple[str, ...]
     is_of_command: bool = False
+    hide: Mask = field(default_factory=Mask, repr=False, compare=False)
 
     @cached_property
     def tables(self) -> Mapping[str, pa.Table]:
@@ -150,8 +154,10 @@ class Digest(Tabular):
         ask = f"the same command with --most {n}" if self.is_of_command else f"mk.show(digest, rows={n})"
         hint = f"and {n - most:,} more: {ask}" if n > most else ""
         shown = rows if declared.is_varied else rows.drop_columns(["what"])
-        sheet = sheet_of(describe(shown, memkit="digest"), most, show_secrets, hint=hint)
-        return replace(sheet, heading=f"{declared.heading}: {n:,}", hidden_columns=())
+        # Only of what is shown: the secrets of all memories are known.
+        sheet = sheet_of(describe(shown.slice(0, most), memkit="digest"), most, show_secrets, hint=hint)
+        hide = sheet.hide and sheet.hide | self.hide
+        return replace(sheet, heading=f"{declared.heading}: {n:,}", total=n, hide=hide, hidden_columns=())
 
     def of_command(self, path: str | Path) -> Digest:
         """The same digest, which says what to type to see more of the folder at `path`."""
@@ -243,10 +249,11 @@ def digest(
         span = span_of(corpus, since_time(since, moment), moment, user_id, basis)
         step.update()
         hide = Mask()
-        for name in ("title", "text", "tags", "extra"):  # what any memory calls a secret
-            learned(hide, corpus.memories[name])
+        names = ("title", "text", "tags", "extra")
+        found = {name: learned(hide, corpus.memories[name]) for name in names}  # what any memory calls a secret
         pa.default_memory_pool().release_unused()  # what reading and this took and gave back: a seventh of all
-        span = replace(span, changes=_shown(span.changes, hide))
+        known = _of_rows(span.changes, corpus.memories, found) if span.basis == "dates" else None
+        span = replace(span, changes=_shown(span.changes, hide, known))
         notes = [note for note in (*span.notes, never_listed(span.after.memories)) if note]
         step.update()
         box_rows, n_older = boxes(span)
@@ -282,6 +289,7 @@ def digest(
         until_text(span.until),
         span.basis,
         tuple(map(safe, notes)),
+        hide=hide,
     )
 
 
@@ -290,11 +298,21 @@ _HELD = ("title", "before", "after")
 """The columns of changes that may hold a secret."""
 
 
-def _shown(changes: pa.Table, hide: Mask) -> pa.Table:
+_Found = Mapping[str, dict[int, Any]]
+
+
+def _of_rows(changes: pa.Table, memories: pa.Table, found: _Found) -> _Found:
+    """What was found in the memories, by the rows of the changes that are these memories as they stand."""
+    rows = pc.index_in(changes["memory_id"], value_set=memories["memory_id"]).to_pylist()
+    sides = (("title", found["title"]), ("before", {}), ("after", found["text"]))
+    return {name: {row: some[of] for row, of in enumerate(rows) if of in some} for name, some in sides}
+
+
+def _shown(changes: pa.Table, hide: Mask, found: _Found | None = None) -> pa.Table:
     """The changes without secrets and wrappers: taken out of the whole texts, as a sentence may not say what it is."""
-    kinds = {name: learned(hide, changes[name]) for name in _HELD}
+    found = found or {name: learned(hide, changes[name]) for name in _HELD}
     for name in _HELD:
-        texts = masked(changes[name], hide, kinds[name])
+        texts = masked(changes[name], hide, found[name])
         is_wrapped = pc.fill_null(pc.match_substring_regex(texts, WRAPPERS), False).combine_chunks()
         if pc.any(is_wrapped).as_py():
             plain = pa.array(map(_unwrapped, texts.filter(is_wrapped).to_pylist()), pa.string())
