@@ -304,8 +304,8 @@ _Found = Mapping[str, dict[int, Any]]
 def _of_rows(changes: pa.Table, memories: pa.Table, found: _Found) -> _Found:
     """What was found in the memories, by the rows of the changes that are these memories as they stand."""
     rows = pc.index_in(changes["memory_id"], value_set=memories["memory_id"]).to_pylist()
-    sides = (("title", found["title"]), ("before", {}), ("after", found["text"]))
-    return {name: {row: some[of] for row, of in enumerate(rows) if of in some} for name, some in sides}
+    sides: _Found = {"title": found["title"], "before": {}, "after": found["text"]}
+    return {name: {row: some[of] for row, of in enumerate(rows) if of in some} for name, some in sides.items()}
 
 
 def _shown(changes: pa.Table, hide: Mask, found: _Found | None = None) -> pa.Table:
