@@ -17,12 +17,12 @@ CEILINGS = {
     # what: ceiling, and what the last raise was for; a change that adds a module says which one it ends
     "modules": (239, "mk.extend is modules that strangers import; verbs and pictures from outside lie in their rooms"),
     "lines of code": (
-        51_615,
-        "9 secrets once in a digest; 11 ends of an index tree; 1 a file as read; 29 one spelling of days, money",
+        51_618,
+        "3 labels without a name; 9 secrets once in a digest; 11 ends of an index tree; 1 a file as read",
     ),
     "public names": (64, "what is at the top; the rest is in rooms, as mk.errors and mk.labels"),
     "lines of tests": (
-        62_261,
+        62_263,
         "15 for ends of an index tree; 8 for files that tools give as read; 3 for one spelling; 5 for no save",
     ),
     "modules at the top": (0, "the top level has a file of the project, a README and four folders"),

@@ -145,6 +145,9 @@ class SearchPanel(Panel):
         k: int = 10,
         session: Session | None = None,
     ) -> None:
+        if not isinstance(query, str):
+            got = type(query).__name__
+            raise ParameterError(f"panels.search: 'query' must be a text. Got {got}; labels go by queries= and qrels=.")
         if (queries is None) != (qrels is None):
             raise ParameterError("panels.search: expected queries and qrels together. Got one of them.")
         check_fitted("panels.search", search)

@@ -403,6 +403,8 @@ def test_an_empty_query_and_an_empty_corpus_are_explained(search: mk.Retriever) 
 
 
 def test_a_pinned_setting_is_compared_with_labels(search: mk.Retriever, labels: Any) -> None:
+    with pytest.raises(mk.errors.ParameterError, match=r"'query' must be a text\..*labels go by queries="):
+        mk.panels.search(search, *labels)
     panel = mk.panels.search(search, "пул", *labels, as_of=DAY)
     assert "<b>Pin</b> a setting" in panel.strip_html
     panel.press("pin")
