@@ -115,9 +115,10 @@ def in_days(text: str, today: date) -> str:
 
 _MONTH = "|".join(month.pattern for month in MONTHS)
 _HAS_DAY = re.compile(
-    rf"\d[./-]\d\d?[./-]\d|\d{ORDINAL}(?:\s+of)?\s+(?:{_MONTH})|(?<!\w)(?:{_MONTH})\.?\s+(?:the\s+)?\d", re.IGNORECASE
+    r"(?i)\d[./]\d\d?[./]\d|-\d-\d|-\d\d-\d(?!\d)"
+    rf"|\d{ORDINAL}(?:\s+of)?\s+(?:{_MONTH})|(?<!\w)(?=[adfjmnosадимносфя])(?:{_MONTH})\.?\s+(?:the\s+)?\d"
 )
-"""What each form that `in_one_spelling` reads has."""
+"""What each form that `in_one_spelling` changes has: 2026-03-12 is spelled so already."""
 
 
 def in_one_spelling(text: str) -> str:
