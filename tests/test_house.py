@@ -17,8 +17,8 @@ CEILINGS = {
     # what: ceiling, and what the last raise was for; a change that adds a module says which one it ends
     "modules": (239, "mk.extend is modules that strangers import; verbs and pictures from outside lie in their rooms"),
     "lines of code": (
-        51_619,
-        "3 labels without a name; 9 secrets once in a digest; 11 ends of an index tree; 1 a file as read; 1 days",
+        51_617,
+        "1 a query that is none; 9 secrets once in a digest; 11 ends of an index tree; 1 a file as read; 1 days",
     ),
     "public names": (64, "what is at the top; the rest is in rooms, as mk.errors and mk.labels"),
     "lines of tests": (

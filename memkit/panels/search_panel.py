@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.base.params import AsOf, Moment, Param, check_fitted
+from memkit.base.params import AsOf, Moment, Param, check_fitted, check_value
 from memkit.display.draw import table_of
 from memkit.display.sheet import sheet_of
 from memkit.display.views import IN_WORDS, names_of
@@ -145,9 +145,7 @@ class SearchPanel(Panel):
         k: int = 10,
         session: Session | None = None,
     ) -> None:
-        if not isinstance(query, str):
-            got = type(query).__name__
-            raise ParameterError(f"panels.search: 'query' must be a text. Got {got}; labels go by queries= and qrels=.")
+        check_value("panels.search", "query", query, "str")
         if (queries is None) != (qrels is None):
             raise ParameterError("panels.search: expected queries and qrels together. Got one of them.")
         check_fitted("panels.search", search)

@@ -403,7 +403,7 @@ def test_an_empty_query_and_an_empty_corpus_are_explained(search: mk.Retriever) 
 
 
 def test_a_pinned_setting_is_compared_with_labels(search: mk.Retriever, labels: Any) -> None:
-    with pytest.raises(mk.errors.ParameterError, match=r"'query' must be a text\..*labels go by queries="):
+    with pytest.raises(mk.errors.ParameterError, match=r"panels\.search: 'query' must be a str\. Got"):
         mk.panels.search(search, *labels)
     panel = mk.panels.search(search, "пул", *labels, as_of=DAY)
     assert "<b>Pin</b> a setting" in panel.strip_html
