@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from functools import cached_property
 from itertools import islice
@@ -20,7 +20,7 @@ from memkit.formats.format import MARKDOWN, PAGE, File, Folder, Owner, Survey
 from memkit.formats.linked.layout import layout
 from memkit.formats.linked.page import Page, tags_of
 from memkit.formats.rows import Row, Rows, Rule, json_text
-from memkit.formats.spelling import TAGS, plain
+from memkit.formats.spelling import TAGS, end_in, plain, unread_ends
 from memkit.formats.syntax.front_matter import FrontMatter
 from memkit.formats.syntax.nodes import Node
 from memkit.formats.workspace import OF_ENTRY, Section
@@ -35,6 +35,7 @@ _BLOCK = re.compile(r"[-*](?=[ \t]|$)[ \t]*+(?:\#{1,6}[ \t]++)?(?:(?:TODO|DOING|
 """A line that opens a block at the margin; its group is what the block begins with."""
 _PROPERTY = re.compile(r"[ \t]*+(?:[-*][ \t]++)?([^\W_][\w./-]{0,60}+)::[ \t]*+(.*)")
 _BULLET = re.compile(r"(?m)^[ \t]*+(?:[-*][ \t]++)?(?=```|~~~)")
+_BULLETED = re.compile(r"[ \t]*+[-*](?=[ \t]|$)")
 _WORD = re.compile(r"\w")
 _MOST_TITLE = 100
 
@@ -101,15 +102,36 @@ class _LogseqPage(Page):
         return None if self.kind == "page" else super()._day_in(heading, above)
 
     def columns(self, section: Section) -> Row:
-        """Also what the properties of a block say: its tags, all others in ``extra``."""
+        """Also what the properties of a block say: its tags and its end, all in ``extra``."""
         row = super().columns(section)
-        lines = (line for _, line in self.text_lines(section.lines) if "::" in line)
-        fields = {match[1]: match[2].strip() for line in lines if (match := _PROPERTY.fullmatch(line))}
+        fields = {key: value for _, key, value in _properties(self.text_lines(section.lines))}
         if not fields:
             return row
         tags = [tag for key, value in fields.items() if plain(key) in TAGS for tag in tags_of(value)]
+        own = {plain(key): value for _, key, value in self._own_properties(section)}
+        row["expires_at"] = end_in([own], self.begins) or row["expires_at"]
         extra = json_text(json.loads(row.get("extra", "{}")) | fields)
         return row | {"tags": list(dict.fromkeys([*row["tags"], *tags])), "extra": extra}
+
+    def beside(self, section: Section, memory_id: str) -> None:
+        """As for any page, and a row for each end of a block that cannot be read."""
+        super().beside(section, memory_id)
+        for line, key, value in self._own_properties(section):
+            for name, written in unread_ends({key: value}, self.begins):
+                self.unread_date(name, written, line, memory_id)
+
+    def _own_properties(self, section: Section) -> Iterator[tuple[int, str, str]]:
+        """The properties of a top block itself: an end of a block below it is none of the whole."""
+        lines = [*self.text_lines(section.lines)]
+        below = next((n for n, (_, line) in enumerate(lines) if n and _BULLETED.match(line)), len(lines))
+        return _properties(lines[:below])
+
+
+def _properties(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str, str]]:
+    """The line, key and value of each property."""
+    for number, line in lines:
+        if "::" in line and (match := _PROPERTY.fullmatch(line)):
+            yield number, match[1], match[2].strip()
 
 
 def survey(folder: Folder) -> Survey:

@@ -236,8 +236,23 @@ def _length_of(text: str, unit: str) -> dict[str, int] | None:
 
 
 def _told(value: object) -> Told | None:
-    text = text_of(value)
+    text = linked_in(value)
     return None if text is None else told(text)
+
+
+def linked_in(value: object) -> str | None:
+    """The text of a value that may be a link, as the editors of linked pages write days: what the link names.
+
+    >>> linked_in("[[дни/20.01.2026|вт]]"), linked_in([["2026-01-20"]]), linked_in(" 20.01.2026")
+    ('20.01.2026', '2026-01-20', '20.01.2026')
+    """
+    match value:
+        case [[str(inner)]]:  # YAML's reading of a link without quotes
+            value = f"[[{inner}]]"
+    text = (text_of(value) or "").strip()
+    if text.startswith("[[") and text.endswith("]]"):
+        return text[2:-2].partition("|")[0].rpartition("/")[2]
+    return text or None
 
 
 def end_of_day(value: object) -> datetime | None:

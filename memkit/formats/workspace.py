@@ -47,6 +47,7 @@ from memkit.formats.spelling import (
     end_by,
     end_in,
     first_of,
+    linked_in,
     loose_words,
     measures_in,
     names_somebody,
@@ -177,14 +178,9 @@ def moment_of(value: object) -> datetime | None:
     >>> str(moment_of("2026-01-20T10:00:00Z")), str(moment_of("[[дни/20.01.2026|вт]]")), moment_of("вчера")
     ('2026-01-20 10:00:00', '2026-01-20 00:00:00', None)
     """
-    match value:
-        case [[str(inner)]]:  # an unquoted link
-            value = f"[[{inner}]]"
-    text = (text_of(value) or "").strip()
-    if text.startswith("[[") and text.endswith("]]"):
-        text = text[2:-2].partition("|")[0].rpartition("/")[2]
-    if moment := time_of(text):
+    if moment := time_of(value):
         return moment
+    text = linked_in(value) or ""
     named = day_in(text)
     if named is None or _CLOCK.search(text[: named.start]) or _CLOCK.search(text[named.end :]):
         return None  # a time of a form that nobody knows is not midnight
@@ -297,12 +293,13 @@ class Sections:
         for node in self.places:
             for key, value in node.items():
                 for written in filter(states_date, self.unread_dates(plain(key), value)):
-                    self._unread_date(key, written, node.lines.get(key))
+                    self.unread_date(key, written, node.lines.get(key), self.first)
             for key, value, rule in unread_measures(node):
                 where: dict[str, Any] = {"line": node.lines.get(key), "field": key, "memory_id": self.first or None}
                 self.rows.problem(rule.code, self.source.path, rule.expected, value, **where)
 
-    def _unread_date(self, key: str, written: object, line: int | None) -> None:
+    def unread_date(self, key: str, written: object, line: int | None, memory_id: str) -> None:
+        """Report what stands in place of a date that can be read."""
         if line and not isinstance(written, str):  # in YAML ``{{date}}`` is an object
             written = self.source.lines[line - 1].partition(":")[2].strip() or written
         usual = _UNREAD_END if plain(key) in EXPIRES else _UNREAD_DATE
@@ -315,7 +312,7 @@ class Sections:
             got, advice = f"{got}, in a zone of several meanings", "Write it as an offset, +08:00."
         elif plain(key) in LENGTHS:
             advice = "Write a unit, as in 14d. It counts from the day when the memory was made or changed: write that."
-        where: dict[str, Any] = {"line": line, "field": key, "memory_id": self.first or None, "advice": advice}
+        where: dict[str, Any] = {"line": line, "field": key, "memory_id": memory_id or None, "advice": advice}
         self.rows.problem(rule.code, self.source.path, usual.expected, got, quote=False, **where)
 
     def marks_in(self, body: str) -> tuple[Fences, list[Heading] | None]:

@@ -120,6 +120,13 @@ class DedupPanel(Panel):
         return {"threshold": self.dedup.threshold_} if self.values["threshold"] is None else {}
 
     @property
+    def notes(self) -> dict[str, str]:
+        """As of other panels; at a threshold that merges nothing this is said, and why."""
+        dedup, rows = self._configured(self.session.state), self._memories
+        reached = {name: dedup.reach(name, rows) for name in self._floors}
+        return super().notes | {name: f"{reach}." for name, reach in reached.items() if reach and not reach.count}
+
+    @property
     def labels(self) -> pa.Table:
         """The pairs judged so far: a_id, b_id, label."""
         return pa.Table.from_pylist(self._labels, schema=_LABELS)

@@ -57,11 +57,13 @@ def test_a_day_ends_with_the_day_and_a_time_is_an_instant_with_its_offset(tmp_pa
             "second": "created: 2020-01-01\nupdated: 2026-09-22T06:55:46Z\nttl: PT2H",
             "seconds": "created: 2026-09-22T08:54:46Z\nttl_seconds: 60",
             "word": "created: 2026-08-22\nexpires: 1 month",
+            "link": 'expires: "[[2026-09-22]]"',
+            "named": "expires: [[дни/2026-09-22|вторник]]",
             "never": "expires: never\nttl: -1",
         },
     )
     assert found == {
-        **dict.fromkeys(("day", "midnight", "both", "first", "word"), DAY_END),
+        **dict.fromkeys(("day", "midnight", "both", "first", "word", "link", "named"), DAY_END),
         **dict.fromkeys(("zoned", "epoch", "millis", "nested", "second", "seconds"), INSTANT),
         "week": DAY_END.replace(day=27),
         "never": None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
@@ -71,6 +72,20 @@ def test_the_top_blocks_of_a_graph_are_memories(tmp_path: Path) -> None:
     assert states == {"[[чай/зелёный]]": "found", "[[Лунцзин]]": "dead", "[[утро]]": "dead"}
     problems = {(row["rule"], row["path"]) for row in corpus.problems.to_pylist()}
     assert problems == {("unclaimed", "g/logseq"), ("unclaimed", "g/pages/begun.md"), ("unclaimed", "other.md")}
+
+
+@pytest.mark.quick
+def test_a_block_ends_with_its_own_end_and_not_with_that_of_a_block_below_it(tmp_path: Path) -> None:
+    page = (
+        "- own\n  valid_until:: [[Mar 1st, 2026]]\n  - below\n- outer\n  - below\n    valid_until:: 2026-01-01\n"
+        "- expires:: 2026-03-01\n  first line\n- unread\n  expires:: the release\n"
+    )
+    corpus = mk.read(write_files(tmp_path, {"logseq/config.edn": "{}", "pages/a.md": page}))
+    ends = {row["memory_id"].split("#")[1]: row["expires_at"] for row in corpus.memories.to_pylist()}
+    day = datetime(2026, 3, 1, 23, 59, 59, 999999, tzinfo=UTC)
+    assert ends == {"own": day, "outer": None, "expires-2026-03-01": day, "unread": None}
+    problems = [(row["rule"], row["line"], row["memory_id"]) for row in corpus.problems.to_pylist()]
+    assert problems == [("bad_date", 10, "workspace:pages/a.md#unread")]
 
 
 @pytest.mark.quick

@@ -797,6 +797,16 @@ def test_dedup_asks_first_about_pairs_that_can_merge() -> None:
     assert control(panel.controls["lexical_threshold"])["low"] == dedup.floors_[1]
 
 
+def test_dedup_says_at_a_threshold_that_it_merges_nothing() -> None:
+    texts = ["зелёный чай с мёдом утром", "утром зелёный чай с мёдом", "план"]
+    panel = mk.panels.dedup(mk.Deduplicator(encoder=None, lexical_floor=0.4).fit(mk.from_table({"text": texts})))
+    assert panel.notes["threshold"].endswith("of 0 pairs; encoder=None finds no pair without given vectors.")
+    panel.set(lexical_threshold=0.4)
+    assert panel.notes.keys() == {"threshold"}
+    panel.set(lexical_threshold=1.0)
+    assert panel.notes["lexical_threshold"].startswith("lexical_threshold=1 merges 0 of 1 pair; the most similar")
+
+
 def test_a_badge_says_whether_what_is_below_a_hit_is_equal_or_near() -> None:
     text = "Отгружаем заказы по вторникам и четвергам до обеда, кроме праздников"
     for other, word in ((f"{text}", "+1 exact duplicate<"), (f"{text}!!", "+1 near-duplicate<")):

@@ -149,7 +149,11 @@ def _pairs_above(policy: Any, name: str, kind: str) -> Reach | None:
     similarity = policy.pairs_.filter(pc.equal(policy.pairs_["kind"], kind))["similarity"].to_numpy()
     if kind not in policy.kinds:
         return Reach(0, len(similarity), f"kinds leaves {kind!r} out", name, "pair")
-    top = f"the most similar {kind} pair has {similarity.max(initial=0):.3g}"
+    if len(similarity):
+        top = f"the most similar {kind} pair has {similarity.max():.3g}"
+    else:
+        is_blind = kind == "semantic" and policy.encoder is None
+        top = "encoder=None finds no pair without given vectors" if is_blind else f"fit found no {kind} pair"
     return Reach(int((similarity >= threshold).sum()), len(similarity), top, f"{name}={threshold:g}", "pair", "merges")
 
 
