@@ -36,6 +36,7 @@ from memkit.schemas import Ints, Mask
 from memkit.text.languages import CYRILLIC_LETTERS
 
 CENTRES = ("none", "corpus", "language")
+# Texts at a time, as each of their characters takes four bytes here.
 _COUNTED = 1024
 MIN_ROWS = 50  # a mean over fewer texts is mostly those texts themselves
 
@@ -170,6 +171,7 @@ def _faiss() -> Any:
 
 def exact(queries: Vectors, vectors: Vectors, k: int, mask: Mask | None) -> Ints:
     """The `k` best rows of each query; `k` is at most the number of allowed rows, so no row is -1."""
+    # Rows come in no order: `Nearest` sorts them by their exact cosines.
     if len(queries) * len(vectors) <= _FEW_SCORES:
         scores = np.where(True if mask is None else mask, queries @ vectors.T, -np.inf)
         return np.argpartition(scores, -k, axis=1)[:, -k:]
@@ -220,8 +222,10 @@ def selector(mask: Mask) -> Any:
     return _faiss().IDSelectorBitmap(np.packbits(mask, bitorder="little"))
 
 
+# FAISS's own M; the other two are guesses that a test holds: 95 of 100 nearest rows are found.
 M, EF_CONSTRUCTION, EF_SEARCH = 32, 120, 128
 """HNSW's graph neighbours per row, and the rows looked at while a row is added and while a query is searched."""
+# A guess that the same test holds.
 NPROBE = 64
 """IVF's lists that a search reads."""
 
@@ -229,6 +233,7 @@ NPROBE = 64
 def build_hnsw(vectors: Vectors) -> Any:
     """An HNSW index, built on one thread to be deterministic."""
     faiss = _faiss()
+    # Numbers of two bytes halve the memory, and cost nothing: what is found is scored again in double precision.
     index = faiss.IndexHNSWSQ(vectors.shape[1], faiss.ScalarQuantizer.QT_fp16, M, faiss.METRIC_INNER_PRODUCT)
     index.hnsw.efConstruction = EF_CONSTRUCTION
     threads = faiss.omp_get_max_threads()
@@ -245,12 +250,15 @@ def build_ivf(vectors: Vectors) -> Any:
     """An IVF index of about 4 sqrt(n) lists by seeded k-means; the same on any number of threads."""
     faiss = _faiss()
     n, dim = vectors.shape
+    # The fewest of the 4 to 16 roots of n that FAISS's guide names.
     lists = max(1, min(int(4 * np.sqrt(n)), n // 39))  # k-means warns below 39 points a centre
+    # FAISS does not keep what it is given alive, so Python has to: hence `referenced_objects`.
     quantizer, half = faiss.IndexFlatIP(dim), faiss.ScalarQuantizer.QT_fp16
     index = faiss.IndexIVFScalarQuantizer(quantizer, dim, lists, half, faiss.METRIC_INNER_PRODUCT, False)
     index.own_fields = False
     index.referenced_objects = [quantizer]
     index.cp.seed = 0
+    # A quarter of the vectors that FAISS would look at for each list, so a quarter of the time of k-means.
     index.cp.max_points_per_centroid = 64
     index.train(vectors)
     index.add(vectors)
@@ -264,6 +272,7 @@ def search(index: Any, queries: Vectors, k: int, mask: Mask | None) -> Ints:
     if isinstance(index, faiss.IndexIVF):
         settings = faiss.SearchParametersIVF(nprobe=min(NPROBE, index.nlist), **chosen)
     else:
+        # HNSW returns no more rows than it looks at.
         settings = faiss.SearchParametersHNSW(efSearch=max(EF_SEARCH, 2 * k), **chosen)
     rows: Ints = index.search(queries, k, params=settings)[1]
     return rows
@@ -279,6 +288,7 @@ def read(path: Path) -> Any:
     return _faiss().read_index(str(path))
 
 
+# Single precision and other orders of a sum differ from the seventh digit on; ties must be the same everywhere.
 SCORE_DIGITS = 6
 STEP = 10.0**-SCORE_DIGITS
 Ranked = tuple[Ints, NDArray[np.float64]]
@@ -371,6 +381,7 @@ MAX_PAIRS = 50_000_000  # of 24 bytes each: 1.2 GB
 _MARGIN = 1e-5  # more than single precision loses, so that no pair is missed before it is scored in double
 _ROUNDING = 1e-6
 _SMALL = 1024  # rows; groups up to this size are multiplied many at a time
+# A block of products takes 8 MB, whatever the number of rows.
 _ROWS, _COLUMNS = 512, 4096
 _WAVE = 4  # strips a thread between two looks at how many pairs there are
 _BATCH = 1 << 23  # numbers in a batch of small groups
@@ -524,11 +535,13 @@ def _strip(full: Vectors, short: Vectors, rows: Ints, top: int, threshold: float
 def _shortened(full: Vectors, threshold: float) -> Vectors:
     """Rows whose inner products bound those of `full` from above, with fewer columns; `full` where none help."""
     n, dim = full.shape
+    # A guess: of fewer rows the axes and their trial may take what they save.
     if n <= 2 * _SAMPLE:
         return full
     sample = np.ascontiguousarray(full[:: n // _SAMPLE][:_SAMPLE])
     _, axes = np.linalg.eigh((sample.T @ sample).astype(np.float64))
     axes = np.ascontiguousarray(axes[:, ::-1], dtype=np.float32)  # largest first
+    # Fewest first: an eighth of the columns takes an eighth of the products, if it rules out enough.
     for kept in (dim // 8, dim // 4, dim // 2):
         if kept:
             some = _bound_rows(sample, axes[:, :kept])
@@ -548,6 +561,7 @@ def _bound_rows(rows: Vectors, axes: Vectors) -> Vectors:
 def _scored(unit: Vectors, i: Ints, j: Ints, threshold: float) -> Pairs:
     """Pairs that reach the threshold in double precision."""
     cosine = np.empty(len(i))
+    # Each pair has two rows, each in single and in double precision.
     step = max(1, _BATCH // (4 * unit.shape[1]))
     for start in range(0, len(i), step):
         some = slice(start, start + step)

@@ -49,8 +49,10 @@ create unique index by_key on vectors (key, model);
 _PAGE = 16384  # small pages would be half empty with vectors of 2 kB
 _PATIENCE = 20.0  # seconds that one process waits for another
 _BETWEEN = 0.01  # seconds between two looks whether the others are done
+# So those who read do not wait for the one that writes.
 _LOG_MODE = "wal"
 _OF_KEYS = "select {} from models join vectors on model = models.id where fingerprint = ? and key in ({})"
+# SQLite before 3.32 takes at most 999 parameters.
 _AT_ONCE = 500
 _MARGIN = 50  # beyond its bound the file loses a 50th, so that not every batch has to make room
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
@@ -116,6 +118,7 @@ class Shelf:
     def forget(self, keys: Iterable[Key]) -> None:
         """Delete the vectors of these keys, of all encoders, and overwrite their bytes. Errors as for `put`."""
         if self.path.exists():
+            # In one order, as a set has another in each process.
             self._run(lambda con: _forget(con, sorted(keys)))
 
     def clear(self) -> None:
@@ -131,6 +134,7 @@ class Shelf:
                 with self._opened() as con:
                     return act(con)
             except sqlite3.Error as error:
+                # The low byte is the kind of error; the others say more about it.
                 if is_last or getattr(error, "sqlite_errorcode", 0) & 0xFF not in _DAMAGED:
                     raise MemkitError(f"{self.path}: {error}. Free space, or choose another folder.") from error
                 self._replace(inode, error)
@@ -172,13 +176,16 @@ class Shelf:
 
 def _prepare(con: sqlite3.Connection, path: Path) -> None:
     """Create the tables of a new file; raise if it is another program's, or of a newer memkit."""
+    # Whoever forgets a text wants no byte of it to stay: what is deleted is overwritten.
     con.execute("pragma secure_delete = on")
     application, version = _identity(con)
     if application == 0 and version == 0:
+        # Before the log's mode and the first table, after which SQLite keeps the size that it has.
         con.execute(f"pragma page_size = {_PAGE}")
         with suppress(sqlite3.OperationalError):  # a network home cannot; then there is a rollback journal
             con.execute(f"pragma journal_mode = {_LOG_MODE}")
         con.execute("begin immediate")
+        # Another process may have made the tables since the look above.
         if con.execute("select count(*) from sqlite_master").fetchone() == (0,):
             for statement in _SCHEMA.split(";"):
                 con.execute(statement)
@@ -191,6 +198,7 @@ def _prepare(con: sqlite3.Connection, path: Path) -> None:
         raise MemkitError(
             f"{path}: expected memkit's vectors of version {_VERSION}. Got a file of {whose}. Move it away."
         )
+    # A power cut may take the last vectors, which are encoded again; it damages nothing.
     con.execute("pragma synchronous = normal")
 
 
@@ -205,6 +213,7 @@ def _get(con: sqlite3.Connection, fingerprint: str, keys: Sequence[Key]) -> dict
     return {
         key: np.frombuffer(vector, np.float32)
         for key, vector, check_sum, dim in _rows(con, fingerprint, keys, "key, vector, check_sum, dim")
+        # The sum is over the key too, so that a vector in another row's place is none.
         if len(vector) == 4 * dim and zlib.crc32(vector, zlib.crc32(key)) == check_sum
     }
 
@@ -289,6 +298,7 @@ def _written(con: sqlite3.Connection) -> Iterator[None]:
         raise
 
 
+# Room for 260,000 vectors of `use` (2 kB each) in memory and for two million on disk: round bounds.
 MAX_MEMORY = 512 << 20
 MAX_DISK = 4 << 30
 MANY_QUERIES = 16
@@ -428,6 +438,7 @@ class VectorCache:
         encoded = results(_encode, ((encoder, role, [missing[key] for key in batch]) for batch in batches))
         for batch, vectors in zip(batches, _with_progress(encoded, batches, encoder), strict=True):
             self.encoded += len(batch)
+            # Copies: a view of one row would hold the memory of the whole batch.
             known.update(zip(batch, map(np.copy, vectors), strict=True))
             if shelf is not None:
                 self._keep(shelf, fingerprint, batch, vectors)
@@ -510,6 +521,7 @@ class VectorCache:
 
 def _batches(todo: list[Key], encoder: Encoder) -> list[list[Key]]:
     """Split `todo` into batches, the same for any number of processes, so that the encoder's batches are equal too."""
+    # A worker gets enough batches for starting it to pay.
     step = min(_BATCH, base.SHORT_WORK * getattr(encoder, "batch_size", _BATCH))
     return [todo[start : start + step] for start in range(0, len(todo), step)]
 
@@ -520,6 +532,7 @@ def _encode(encoder: Encoder, role: str, texts: list[str]) -> Vectors:
     with CIRCUITS.guard(str(encoder.fingerprint)):
         rows = np.asarray(function(texts))
     block = base.check_block(rows, range(len(texts)), str(encoder.fingerprint))
+    # Rows that have length 1 stay as they are: to scale them once more moves their last digits.
     return np.ascontiguousarray(block, dtype=np.float32) if base.is_unit(block) else base.unit_rows(block)
 
 

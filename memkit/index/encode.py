@@ -123,6 +123,7 @@ def as_encoder(x: Any) -> Encoder:
     """
     if isinstance(x, str):
         return _encoder_named(x)
+    # A class has the methods of its objects, and is no encoder; it would fail only when it is called.
     if inspect.isclass(x) or x is None:
         raise _no_encoder(x)
     if all(inspect.getattr_static(x, name, None) is not None for name in _MEMBERS):
@@ -308,6 +309,7 @@ def _token(model: Any) -> str:
         return uuid.uuid4().hex
 
 
+# A round bound, as each token holds its object.
 @functools.lru_cache(maxsize=64)
 def _kept_token(model: Any) -> str:
     # The cache holds the object, so its place in memory cannot pass to another while the token is known.
@@ -460,6 +462,7 @@ class Reranker:
         score_of_pair = {pair: self._cached.get(pair) for pair in keys}  # a copy: other threads may empty the original
         new = {pair: row for row, pair in enumerate(keys) if score_of_pair[pair] is None}
         if new:
+            # So that a function of one query and its texts is called once a query.
             rows = sorted(new.values(), key=lambda row: queries[row])
             with CIRCUITS.guard(self.name, "reranker", "scores"):
                 returned = self._score([queries[row] for row in rows], [texts[row] for row in rows])
@@ -519,6 +522,7 @@ def _make_reranker(x: Any) -> Reranker:
     raise ParameterError(f"'rerank' must be {_RERANKERS}. Got {type(x).__name__} {x!r:.100}.")
 
 
+# A round bound, as each holds its model and its scores.
 _cached_reranker = functools.lru_cache(maxsize=16)(_make_reranker)
 
 

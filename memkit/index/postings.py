@@ -45,9 +45,11 @@ Scored: TypeAlias = Iterable[tuple[np.ndarray, np.ndarray]]
 Weights: TypeAlias = Callable[[int, np.ndarray, np.ndarray], np.ndarray]
 """``weights(term, rows, counts)`` returns the weights of a term's postings, given their rows and counts."""
 
+# A round bound: of smaller corpora all positive scores are sorted.
 _BLOCKS_MIN = 1024
 _PART = 1 << 16
 """Postings that are processed together, so that intermediate arrays stay in the processor's cache."""
+# A guess of where the n-th best of a list takes as long as the maxima of blocks.
 _SAMPLE_MAX = 4096
 # Fewer are added up before SciPy is imported; SciPy's loop counts them in 32 bits.
 _FEW_POSTINGS, _MOST_POSTINGS = 2_000_000, 2**31 - 1
@@ -254,6 +256,7 @@ def _top(scores: np.ndarray, n: int, likely: np.ndarray) -> tuple[np.ndarray, np
     At least `n` rows reach the n-th best score of the `likely` rows, so only rows that reach it are sorted. If these
     are too many, the maxima of blocks of rows take the place of the likely rows.
     """
+    # Eight blocks a wanted row: few of the best share one, so the floor lies near the n-th best score.
     blocks = max(_BLOCKS_MIN, 8 * n)
     rows = (scores >= _floor(scores[likely], n)).nonzero()[0] if len(likely) >= n else None
     if rows is None or len(rows) > blocks:
@@ -278,6 +281,7 @@ def _reaching(scores: np.ndarray, n: int, blocks: int) -> np.ndarray:
     whole = len(scores) // blocks * blocks
     cells = scores[:whole].reshape(-1, blocks)
     maxima = cells.max(axis=0)
+    # A copy, as `_floor` orders its array anew.
     floor = _floor(maxima.copy(), n)
     holding = np.flatnonzero(maxima >= floor)
     places = np.flatnonzero(np.take(cells, holding, axis=1) >= floor)
@@ -285,6 +289,7 @@ def _reaching(scores: np.ndarray, n: int, blocks: int) -> np.ndarray:
     return np.concatenate([np.sort(row * blocks + holding[column]), whole + np.flatnonzero(scores[whole:] >= floor)])
 
 
+# An eighth of the rows is a guess; a block of 65,536 stays in the processor's cache.
 _CHANGED, _AT_ONCE = 64, 65_536
 
 
@@ -447,6 +452,7 @@ def _values(folder: Path, name: str, part: str, kinds: Sequence[type], least: in
 
 
 def _count(value: object) -> int:
+    # Rows are numbered in 32 bits.
     if type(value) is not int or not 0 <= value < 2**31:
         raise ValueError(f"a count of {value!r:.80}")
     return value

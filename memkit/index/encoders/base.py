@@ -50,6 +50,7 @@ SHORT_WORK = 16  # batches without a bar; the cache asks for so many at a time, 
 # Without them a memory asked for by its own words counted 0 if it was the only one. They moved the mean nDCG@10 of the
 # labelled sets by -.0004.
 _PRIOR_TEXTS = 30
+# Of equal texts it is 0, and every other text would be infinitely far.
 _LEAST_DEVIATION = 0.005
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _FAR = 10.0  # deviations; a chunk asked for by its own text lies some 8 above the mean
@@ -154,6 +155,7 @@ class TextEncoder:
     """
 
     kind: ClassVar[str] = ""
+    # A round number for encoders that say no better one.
     batch_size: ClassVar[int] = 256
     max_chars: ClassVar[int | None] = None
     parallel: ClassVar[bool] = False
@@ -386,6 +388,7 @@ def file_digest(path: Path) -> str:
     return _known_digest(path, status.st_size, status.st_mtime_ns)
 
 
+# A round bound; few models are open in one process.
 @functools.lru_cache(maxsize=64)
 def _known_digest(path: Path, size: int, changed: int) -> str:
     return digest_of_path(path)

@@ -340,12 +340,16 @@ class E5Encoder(TextEncoder):
     """
 
     kind = "e5"
+    # What a thread takes at a time; the texts of it pass the network one by one, as eight at once took half as long
+    # again.
     batch_size = 16
     parallel = True
     # A cheap first cut: no script has more characters a token.
     max_chars = 16_384
     # Best F1 on STS-B, for cosines minus corpus mean: .89 in Russian, .90 in English.
     dedup_threshold = 0.9
+    # Chosen on labelled sets, which are flat within .005 from 1.5 to 4 times the weight of vectors for words. Texts at
+    # random have cosines of .73 to .89 here.
     calibration = Calibration(vector=0.29, bm25=0.43, gram=0.29, mean=0.8, deviation=0.035)
 
     def __init__(self, max_tokens: int = _MOST_TOKENS) -> None:

@@ -57,7 +57,9 @@ class HttpEncoder(UnsizedEncoder):
     """
 
     kind = "openai"
+    # A round number well below the 2,048 texts that OpenAI's own service takes.
     batch_size = 100
+    # Four characters a token, at the 8,192 tokens of OpenAI's models.
     max_chars = 32_768
     _is_announced = False
 
@@ -67,6 +69,7 @@ class HttpEncoder(UnsizedEncoder):
         url: str,
         *,
         timeout: float = 30.0,
+        # With waits of 1, 2, 4 and 8 seconds between the tries.
         retries: int = 4,
         prefixes: tuple[str, str] = ("", ""),
         sleep: Callable[[float], None] = time.sleep,

@@ -105,6 +105,7 @@ class UseEncoder(TextEncoder):
     """
 
     kind = "use"
+    # What a thread takes at a time; a round number.
     batch_size = 64
     parallel = True
     # Texts are not windowed: working memory grows by 10 kB a token.

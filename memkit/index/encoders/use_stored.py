@@ -41,6 +41,7 @@ class Tokeniser(UseTokenizer):  # type: ignore[misc]  # the package has no types
         words, numbers = (np.load(folder / name, mmap_mode="r") for name in ("words.npy", "numbers.npy"))
         tokeniser._prefixes, tokeniser._max_len = _Prefixes(words, numbers), words.itemsize
         scores = np.load(folder / "scores.npy")
+        # SentencePiece's own penalty of what no piece has.
         tokeniser._scores, tokeniser._unk_score = array("f", scores.tobytes()), float(scores.min()) - 10.0
         return tokeniser
 
@@ -104,6 +105,7 @@ def _fields(model: bytes) -> Iterator[bytes]:
             raise ValueError("a field of another kind")
         while True:
             place += 1
+            # Seven bits of a byte count; the eighth says that more follow.
             size |= (model[place] & 0x7F) << shift
             shift += 7
             if not model[place] & 0x80:
