@@ -25,13 +25,17 @@ if TYPE_CHECKING:
 
 # The digits beyond depend on the order in which a product is added up, and so on how many others there are.
 _DIGITS = 12
+# With 256 bytes a text, 100,000 texts take 25 MB, and a pair 32 words of the processor.
 _BITS = 2048  # 256 bytes a text
 # How far the likeness of bits may lie below that of the trigrams, of which several share a bit.
 _DOUBT = 0.15
+# Round bounds of what is kept between questions.
 _KEPT = 4096
 _FEW, _FEW_KEPT = 400, 64
 """Pairs are cached for `_FEW_KEPT` questions of at most `_FEW` texts: 10 MB if each has 100, and 160 MB at most."""
 _READ_AT_ONCE = 256
+# A block of bits takes 1 MB, which stays in the processor's cache. With all pairs at once a batch of questions with a
+# pool of 1,000 took more memory than anything else.
 _PAIRS_AT_ONCE, _PAIRS_READ = 4096, 250_000
 DROPPED = -1
 """The key of a dropped candidate."""
@@ -351,6 +355,7 @@ def _shared_bits(bits: NDArray[np.uint8], left: Ints, right: Ints) -> NDArray[np
 
 def _signs(texts: Sequence[str]) -> NDArray[np.uint32]:
     """The characters of all texts, case-folded, blanks as spaces; those beyond the first Unicode plane are one."""
+    # Each text has a trigram, as it is filled up with \1, and none reaches into the next, as \0 stands between them.
     joined = "\0\0\0".join([f"{text.strip():\1<3}".replace("\0", "\1") for text in texts]).casefold()
     signs = np.minimum(np.frombuffer(joined.encode("utf-32-le", "replace"), np.uint32), np.uint32(0xFFFF))
     signs[_is_blank().take(signs, mode="clip")] = ord(" ")

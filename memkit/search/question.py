@@ -188,6 +188,7 @@ def or_by_words(index: Searchable, settings: Settings, act: Callable[[Settings],
         return act(settings.with_params(**without_meaning(settings))), note
 
 
+# As is documented of the hits' column `alike`.
 MOST_NAMED = 20
 """Most duplicates that are listed under a hit."""
 BLOCK = 512
@@ -382,6 +383,7 @@ def _is_named(shortlist: Shortlist, block: Block, wanted: Ints, root: Keys) -> M
     before = every.own
     named = np.ones(root.shape, bool)
     collapsed = (before[wanted] >= 0) & (root != before[wanted]) & (root != DROPPED)
+    # One by one: hits with more than 20 duplicates are rare.
     for position, column in np.argwhere(collapsed).tolist():
         key, above = before[:, column], root[position, column]
         others = np.flatnonzero((every.root[:, column] == above) & (key != above))

@@ -29,6 +29,7 @@ UNIT = 10.0**TIE_DIGITS
 """Scores are compared in units of 1 / `UNIT`; equal units tie."""
 RETURNED = "returned"
 """The disposition of a hit."""
+# Of a file of 9,000 lines one hit of ten was left, with a pool of 2,000 as well; now ten are. The number is a guess.
 COUNTED = 10
 """Of a memory so many chunks count among the candidates of an arm, or one long file would leave room for no other."""
 
@@ -475,6 +476,7 @@ def as_keys(units: Floats, order: Keys, is_bounded: bool, size: int | None = Non
     """A unique integer for each score; `order` breaks ties, the larger first, and is below `size`."""
     size = len(units) if size is None else size
     if is_bounded:
+        # Up to 2,147 candidates fit 32 bits, which are half as many bytes to sort.
         kind = np.int32 if (UNIT + 2) * size < np.iinfo(np.int32).max else np.int64
         key: Keys = units.astype(kind)
         np.multiply(key, size, out=key)
@@ -495,6 +497,7 @@ def nth_largest(keys: Keys, n: int) -> Any:
 
 def count(flags: Mask) -> Ints:
     """The number of true values, by column."""
+    # As small numbers, which takes half the time of NumPy's own sum of flags.
     total: Ints = np.add.reduce(flags.view(np.uint8), axis=0, dtype=np.uint32).astype(np.int64)
     return total
 

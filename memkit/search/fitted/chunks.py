@@ -420,6 +420,7 @@ def make_rows(
     texts, littered = chunks["own"], chunks["littered"].to_numpy()
     text, filled = text_codes_since(texts, former[0].rows, former[1]) if former else text_codes(texts)
     kind, kinds = codes(memories["kind"].combine_chunks())
+    # Where no two texts are equal, no chunk has a twin, and nobody needs to know owners.
     (owners, twin), stale_at = kept or (None, text), memories["stale_at"]
     if kept is None and text.max(initial=-1) < len(text) - 1:  # some are equal
         known = former and former[0].rows.owners
@@ -467,6 +468,7 @@ def _successors(memories: pa.Table) -> Ints | None:
         return None
     successor_row = pc.index_in(memories["superseded_by"], value_set=memories["memory_id"].combine_chunks())
     following: Ints = pc.fill_null(successor_row, -1).to_numpy().astype(np.int64)
+    # A copy: each chain is followed by what the memories say themselves, not by what was found of those before.
     last = following.copy()
     for memory in np.flatnonzero(following >= 0).tolist():
         chain = {memory}
@@ -482,6 +484,7 @@ _FEW = 32
 _LINES = ("line_start", "line_end")
 _PIECES = 4096
 """Most runs of neighbouring rows that are taken from a table as slices, not row by row."""
+# A round bound: every look at a table costs by its chunks, a copy by its texts.
 _MOST_CHUNKS = 64
 
 

@@ -279,6 +279,7 @@ class MemoryIndex:
         scope = make_scope(self, ask, ask.where)
         weights, sight = self.weights(ask.settings), self.sight(scope.allowed)
         reading = Reading(ask, scope, weights, sight, nearest_words(self, ask, weights, sight))
+        # A trace also names what lies below the pool. Where arms are exact, one question to them serves for both.
         pools = 2 if ask.to_trace and scope.allowed is None and self.is_steady else 1
         return Answer(self, reading, self.retrieve(reading, pools * depth_of(ask.settings), scope.allowed))
 
@@ -554,6 +555,7 @@ def build(corpus: Corpus, settings: Index, before: MemoryIndex | None = None) ->
     """
     check_corpus("Retriever", corpus)
     corpus_memories = corpus.tables["memories"]
+    # By id, so that ties do not depend on the order of files.
     order = pc.sort_indices(corpus_memories["memory_id"]).to_numpy().astype(np.int64)
     if before is None:
         memories, former = corpus_memories.take(pa.array(order)).combine_chunks(), None

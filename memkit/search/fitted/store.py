@@ -41,6 +41,7 @@ _FIELDS = {"version": int, "params": dict, "encoder_is_object": bool, "rows": di
 _FIELDS |= {"files": dict}
 _NAMED = tuple(name for name, declared in QuerySettings.params().items() if declared.kind == "object")
 """Parameters of a query that may be objects; one that is a name is somebody's package or address."""
+# A round bound, so that a folder that is saved all the time ends in a sentence.
 _TRIES = 20
 _DEPTH = 2
 """Parts of a file's name: the arm, the file."""

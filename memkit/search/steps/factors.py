@@ -218,6 +218,7 @@ class Decay(Factor):
             return ""
         order = np.lexsort((factor, query))
         starts = group_starts(query)
+        # The lower of two middle ones, so that half of the candidates are below it, or at it.
         middle = starts + (np.diff(starts, append=len(query)) - 1) // 2
         faded = query[starts[factor[order[middle]] < _FADED]]
         if not faded.size:

@@ -253,6 +253,7 @@ class Fuse(Step):
         state.score = self._fused(state, keys)
         if state.records:
             state.norm = state["norm", keys[0].scale]
+            # A copy: later steps multiply the scores in place.
             state.record("fused", state.score[:, 0].copy())
         weights = np.array([key.weights for key in keys]).T
         state.out = None if weights.all() else ~((state["ranks"] > 0) @ (weights > 0))
@@ -266,6 +267,7 @@ class Fuse(Step):
             columns.setdefault(key[:3], []).append(column)
         parts = []
         for (scale, method, rrf_k), some in columns.items():
+            # A copy, in which the weights of one arm lie side by side: `_sum` takes them arm by arm.
             weights = np.array([keys[column].weights for column in some]).T.copy()
             parts.append(fuse(Evidence(state["norm", scale], state["ranks"]), weights, method, rrf_k))
         fused = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
@@ -331,6 +333,7 @@ def _norms(pooled: Pooled, scale: tuple[str, float] | None) -> Floats:
 
 # The logistic curve that `bench_answerable.py` fits.
 _OFFSET, _OF_BEST, _OF_GAP = -1.66, 3.95, 8.41
+# On 11 of 11 sets this gap told answered questions from others better than the best score alone.
 _NEXT = 10  # candidates, above whose mean the best one stands out, or does not
 
 
@@ -377,6 +380,8 @@ _across = only_with("across_weight", "normalize", "calibrated")
 class Params(Before):
     """How the arms' scores are fused."""
 
+    # Of 0, .3, .6, .8 and 1 the best: nDCG@10 of 18 sets is .033 higher than with 0, and .004 to .007 than with the
+    # others.
     across_weight: float = param(
         0.6,
         group="arms",
@@ -389,12 +394,14 @@ class Params(Before):
         " matched phonetically. 0: off.",
         acts_on=lambda settings, index: _across(settings, index) if settings.across_weight else None,
     )
+    # Against minmax, max and rank +.076, +.087 and +.130 nDCG@10 in the mean of 18 sets.
     normalize: str = param(
         "calibrated",
         group="arms",
         choices=("calibrated", *HOW),
         doc="How the scores of each arm are brought to a common scale.",
     )
+    # Against rrf +.131 nDCG@10 in the mean of 18 sets.
     fusion: str = param("weighted", group="arms", choices=METHODS, doc="How the arms' scores are combined.")
     rrf_k: int = param(
         60,

@@ -47,6 +47,7 @@ class Prefer(Step):
         alike_from, shortlist = np.array(keys), state.shortlist
         competes = np.ones(state.score.shape, bool) if state.out is None else ~state.out
         units = np.rint(state.score * UNIT)
+        # A newer one may come above the best score there is, and only by one unit.
         lifted, most = units.copy(), UNIT + 1 if state.is_bounded else np.inf
         least = float(alike_from.min())
         for newer, older, similar in shortlist.once(self.name, least, lambda: _updates(shortlist, least)):

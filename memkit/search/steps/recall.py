@@ -153,6 +153,7 @@ class Recall(Step):
         if successor_chunks is None:
             return self._best(index, reading, n, allowed)
         replaced = successor_chunks >= 0
+        # Each replaced chunk may take the place of one that counts, so so many more are asked for.
         wide, n_replaced = allowed if allowed is None else allowed | replaced, int(replaced.sum())
         return with_successors(self._best(index, reading, n + n_replaced, wide), successor_chunks, n)
 
@@ -476,6 +477,7 @@ class Params(Before):
         nullable=True,
         doc="Weight of the arm of letters (character n-grams); None: as for vector_weight.",
     )
+    # Of 0, .1, .3 and 1 none differs by more than .006 in the mean; 1 would gain .038 on questions of web forums.
     function_word_weight: float = param(
         0.1,
         recalls=True,
@@ -485,6 +487,8 @@ class Params(Before):
         unit="ratio",
         doc="Weight of stop words ('the', «и») in a query; if it is below 1, the arm of letters skips them.",
     )
+    # Below 1, as a word read as another may be wrong: «отказались» was read as «оказалось». Questions without typing
+    # errors kept their ranks.
     near_words: float = param(
         0.8,
         recalls=True,
@@ -496,12 +500,15 @@ class Params(Before):
         " weight (other words have 1). Never for words with digits or '_', in quotes, or of fewer than 5 letters."
         " 0: off.",
     )
+    # «Вчера» finds .67 of five hits from that day, by words as they stand .03; where no time is asked for, nothing
+    # moves.
     read_dates: bool = param(
         True,
         recalls=True,
         group="arms",
         doc="Whether times in a query ('вчера', \"last week\", 2026-03-01) are also searched as the dates they mean.",
     )
+    # So many hold .95 of the relevant memories on ten sets.
     pool: int = param(
         100, group="arms", low=1, unit="chunks", doc="Ranked candidates per arm (num_candidates), 10 counted a memory."
     )

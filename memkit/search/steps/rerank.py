@@ -157,6 +157,7 @@ class Params(Before):
         " of a query and a list of texts that returns scores; None: no reranking. Measure it on your own labels.",
         acts_on=_rerank,
     )
+    # Of 10, 20 and 30: with 30 the mean of eight sets is .682 in place of .681.
     rerank_n: int = param(
         20,
         group="arms",
@@ -165,6 +166,7 @@ class Params(Before):
         doc="How many of the best candidates of a query are reranked.",
         acts_on=_of_reranker,
     )
+    # Of .2, .35, .5, .65 and .8 the best mean of eight sets (.681; without reranking .657).
     rerank_weight: float = param(
         0.5,
         group="arms",

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 EXPIRED, NOT_SEARCHED = "expired", "kind not searched"
 OBEYED = "status='obey'"
 """The setting by which what an author says of a memory counts."""
+# A round bound, for predicates that would never end.
 WHERE_TIMEOUT_S = 10.0
 """The time limit of a predicate, in seconds."""
 _NONE_REPLACED = pa.table({"memory_id": pa.array([], pa.string()), "by": pa.array([], pa.string())})
@@ -278,6 +279,7 @@ def make_scope(index: MemoryIndex, ask: Ask, where: Predicate, areas: frozenset[
     deprecated = rows.deprecated if how.status == "obey" else None
     to = rows.successor if how.status == "obey" else None
     superseded, successor_chunks = (None, None) if to is None else _succession(rows, to, out)
+    # By memory first, by chunk at the end: there are fewer memories.
     reasons = [mask for mask in (out, deprecated, superseded) if mask is not None]
     allowed = ~np.logical_or.reduce(reasons)[rows.memory] if reasons else None
     unseen = None if until is None else Unseen.from_rows(rows, until, future, filtered)
