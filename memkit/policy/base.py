@@ -151,6 +151,7 @@ def policy_class(name: str) -> type[Annotator]:
         raise ParameterError(f"policy: expected one of {', '.join(policy_names())}. Got {name!r}.{hint}")
     try:
         cls = EntryPoint(name, modules[name], _GROUP).load()
+    # Somebody else's package may fail in any way while it is imported.
     except Exception as error:
         raise ParameterError(f"policy: expected {name!r} to be {modules[name]}. Got {error!r}.") from error
     if not (isinstance(cls, type) and issubclass(cls, Annotator)):

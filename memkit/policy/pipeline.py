@@ -192,6 +192,7 @@ class Pipeline(Policy):
             source = f"{self.names[place - 1]} where keep"
             inner.append(f"input as (select * exclude ({', '.join(stale)}) from {source})")  # noqa: S608  # our own names
         scope = f"    with {', '.join(inner)}\n" if inner else ""
+        # The next step and the verdicts both read it, and DuckDB might compute it for each.
         return f"{name} as materialized (\n{scope}    from (\n        {body}\n    )\n)"
 
     def _verdicts(self) -> str:
@@ -216,6 +217,7 @@ order by user_id nulls first, day
 
 _NAMED = 40
 """Memories whose names are kept with the table: of the first rows, and of the first that changed; these are shown."""
+# A round number: a task lasts long enough for its way to another process to pay.
 ROWS_A_TASK = 20_000
 """Rows per task, of whole users, where several processes share the work."""
 
@@ -352,6 +354,7 @@ def forecast(
     pipeline: Any = None,
     as_of: AsOf = None,
     days: Sequence[int] | int = (0, 30, 60, 90, 180),
+    # As in the note of a search: what has less is hardly ever a hit.
     min_factor: float = 0.05,
     decay: Decay | None = None,
 ) -> pa.Table:

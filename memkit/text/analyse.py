@@ -490,6 +490,7 @@ def _say_once(reason: str) -> None:
         _LOG.warning("memkit: words are stemmed in Python, slower and to the same stems: %s", reason)
 
 
+# As many as `_KNOWN_WORDS_MAX`, for the ways that ask for one word.
 @functools.lru_cache(maxsize=200_000)
 def stem(word: str, language: str) -> str:
     """The stem of a word, as by ``stem`` of DuckDB's full-text extension; 'russian' or 'english'.

@@ -163,6 +163,7 @@ _LONG = "{0,80}"
 """What a pattern has that is matched by itself: beside others RE2's automaton is too large, and takes twice as long."""
 
 
+# Few settings of an index are asked for in one process.
 @lru_cache(8)
 def _patterns_to_match(patterns: tuple[str, ...]) -> tuple[str, ...]:
     """Patterns of which one matches where one of `patterns` does: declared ones without a group as one."""

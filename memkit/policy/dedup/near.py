@@ -30,6 +30,7 @@ from memkit.text.analyse import distinct, ranges
 from memkit.text.facts import n_shared
 
 _SIZE = 3  # characters of a trigram
+# The sizes below bound the memory; 40,000 texts of 970 characters take 728 MB in all with them.
 _BATCH_CHARS = 20_000_000  # of texts whose trigrams are in memory at once
 _BATCH_PRODUCTS = 1_000_000
 """Pairs that are in memory at once, where all of a scope are looked at."""
@@ -39,6 +40,7 @@ _BATCH_PARTS = 100_000
 """Pairs of a part and what may contain it that are looked at once."""
 _BATCH_LETTERS = 8_000_000
 """Bytes of texts that are looked for in others at once."""
+# A guess of where the import of FAISS and its signatures pay.
 _SMALL = 512
 """Of a scope of fewer texts every pair is looked at; FAISS is asked about larger ones."""
 _SIZE_STEP = 1.1
@@ -125,6 +127,7 @@ def _steps(sizes: Ints, n: int) -> Iterator[tuple[slice, slice]]:
 
 def _spread(members: NDArray[Any], width: int) -> NDArray[np.uint32]:
     """A place below `width`, a power of two, for each member: Knuth's multiplicative hashing."""
+    # The upper bits of a product, which depend on all bits of the number.
     return np.asarray((members.astype(np.uint32) * _GOLDEN) >> np.uint32(33 - width.bit_length()), np.uint32)
 
 
@@ -238,6 +241,7 @@ def _by_rarest(grams: Grams) -> Iterator[tuple[Ints, Ints]]:
         lists[cells] = _spread(grams.of(rows), _LISTS)
         lists[cells] ^= np.repeat(_spread(grams.scopes[rows], _LISTS), grams.sizes[rows])
         counts += np.bincount(lists[cells], minlength=_LISTS)
+    # The length above, the number of the list in the lower bits: the least of these is the shortest list.
     rarest, order = np.full(len(grams.sizes), -1), counts * _LISTS + np.arange(_LISTS)
     for rows, cells in _steps(grams.sizes, STEP):
         filled = rows.start + np.flatnonzero(grams.sizes[rows])
@@ -411,6 +415,7 @@ def _counted(grams: Grams, i: Ints, j: Ints, floor: float) -> Pairs:
     for some in _in_steps(np.maximum(grams.sizes[i] + grams.sizes[j], least), _BATCH_GRAMS):
         a, b = ((grams.of(rows[some]), grams.sizes[rows[some]]) for rows in (i, j))
         shared[some] = n_shared(a, b, grams.width)
+    # To the digits that are shown, so that a pair that is shown with the threshold reaches it.
     cosine = np.round(shared / np.sqrt(grams.sizes[i] * grams.sizes[j]), 6)
     near = cosine >= floor
     return i[near], j[near], cosine[near]
@@ -420,6 +425,7 @@ def _may_share(grams: Grams, i: Ints, j: Ints, least: NDArray[Any]) -> Ints:
     """The places of the pairs that may share at least so many."""
     # Signatures bound what two sets share from above (Sandes, Teodoro, Melo 2020); most candidates end at the first.
     places, apart = np.arange(len(i)), np.zeros(len(i), dtype=np.int64)
+    # Two words end most pairs and four more nearly all others, so that ten of sixteen are read of few.
     for words in np.split(grams.signatures, (2, 6)):
         for word in words:
             apart += np.bitwise_count(word[i] ^ word[j])

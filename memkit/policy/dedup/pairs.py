@@ -101,6 +101,7 @@ def node_table(rows: pa.Table, across_users: bool, by_owner: bool) -> Nodes:
     node[stated] = rank[part]
     chosen = stated[np.sort(first)]
     compared = normalised.take(pa.array(chosen))
+    # It is as large as all texts, and what follows needs memory of its own.
     del normalised
     users = owners.users[chosen] * (len(chosen) + 1)
     group = numbered(users + text[np.sort(first)])
