@@ -48,6 +48,7 @@ def put(
 ) -> str:
     """Write a file into `folder` under the name that `name` returns for its path; errors as for `replace`."""
     folder.mkdir(parents=True, exist_ok=True)
+    # Hidden, so that no reader takes it for a memory; not to be guessed, so that nobody can put a link in its place.
     temporary = folder / f".{secrets.token_hex(8)}.tmp"
     try:
         os.close(os.open(temporary, _NEW, mode))
@@ -85,6 +86,7 @@ def own_folder(folder: Path) -> None:
     """
     for above in reversed([folder, *folder.parents]):
         with suppress(FileExistsError):
+            # From the top down, as `parents=True` would give the folders above other rights.
             above.mkdir(mode=0o700)
     check_own(folder)
 

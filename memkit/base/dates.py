@@ -243,6 +243,7 @@ _LONGEST_TIME = 100
 """Characters of a time at most; a longer text is none, and is not looked at."""
 _EPOCH = re.compile(r"([1-3]\d{9})(\d{3}|\d{6}|\d{9})?(?:\.(\d{1,9}))?", re.ASCII)
 """Seconds since 1970, of the years 2001 to 2096, or their thousandths, millionths or billionths."""
+# Years in which a time of 14 digits is no other number: none before Unix counts, none after what anybody plans.
 _CALENDAR = range(1970, 2101)
 _COMPACT = re.compile(r"(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)(?:(\d\d)(\d{3})?)?", re.ASCII)
 """A time as 12, 14 or 17 digits."""
@@ -331,6 +332,7 @@ def _in_utc(moment: datetime) -> datetime:
 def _of_digits(text: str) -> Told | None:
     if match := _EPOCH.fullmatch(text):
         seconds, *parts = match.groups("")
+        # Digits, as a float would move the last of them.
         micros = int(f"{''.join(parts)}000000"[:6])
         return Told(datetime(1970, 1, 1) + timedelta(seconds=int(seconds), microseconds=micros), zone=UTC)
     if match := _COMPACT.fullmatch(text):

@@ -314,6 +314,7 @@ def identifier(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
+# A panel shows the same statements at each move of a slider.
 @functools.lru_cache(64)
 def laid_out(sql: str, width: int = 100) -> str:
     """`sql` with long lines broken at the outermost ``when``, comma or condition.

@@ -73,6 +73,7 @@ def _with_lengths(texts: pa.Array) -> pa.Buffer:
     kind = pa.large_binary()
     data = texts.cast(kind).fill_null(b"")
     sizes = pc.binary_length(data).to_numpy().astype("<i8")
+    # The length goes before each text, so that "a", "bc" and "ab", "c" differ.
     lengths = pa.Array.from_buffers(pa.binary(8), len(data), [None, pa.py_buffer(sizes)]).cast(kind)
     joined = pc.binary_join_element_wise(lengths, data, pa.scalar(b"", kind))
     return joined.buffers()[2].slice(0, sizes.nbytes + int(sizes.sum()))

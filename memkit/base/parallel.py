@@ -219,6 +219,7 @@ def _watch(parallel: Any, backend: Any, n_jobs: int | None, finished: threading.
     Dask has a setting against that, `no-workers-timeout`, but in its scheduler, which is somebody else's.
     """
     last_seen = time.monotonic()
+    # Ten looks within the patience, so that one missed answer of the cluster is no verdict.
     while not finished.wait(PATIENCE / 10):
         with suppress(Exception):
             backend.effective_n_jobs(n_jobs)  # raises where there is no worker
@@ -282,6 +283,7 @@ def _keep_freed_memory() -> None:
 def _end_with(parent: int) -> None:
     def watch() -> None:
         while os.getppid() == parent:
+            # So long a worker may outlive its parent; there is no signal for that on all systems.
             time.sleep(1)
         os._exit(1)
 

@@ -414,6 +414,7 @@ def check_value(owner: str, name: str, value: object, kind: str, **declared: Any
     _declared(name, kind, **declared).check(value, owner)
 
 
+# A round bound: a check of a plain argument declares it anew at each call.
 @functools.lru_cache(maxsize=256)
 def _declared(name: str, kind: str, **declared: Any) -> Param:
     return Param(default=None, kind=kind, doc="", name=name, **declared)

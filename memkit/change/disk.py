@@ -116,6 +116,7 @@ class Disk:
         """Create a file with these bytes, and the mode and owner of `like`; one with old texts is its user's alone."""
         place = self._absolute_path(path)
         is_private = like is not None or path.rpartition("/")[0] in _PRIVATE
+        # 0o666 and the umask, as any editor makes a file; old texts are their owner's alone.
         descriptor = os.open(place, _NEW, 0o600 if is_private else 0o666)
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
@@ -153,6 +154,7 @@ class Disk:
                 os.chmod(self._absolute_path(folder), mode)  # noqa: PTH101 - a folder, no link
 
     def _private_mode(self) -> int:
+        # Where a group writes into the root, its members must be able to lock it.
         return 0o770 if os.lstat(self.root).st_mode & 0o020 else 0o700
 
     def remove_folder(self, path: str) -> None:
@@ -175,6 +177,7 @@ class Disk:
             status = self.status(LOCK)
             if status is not None and not stat.S_ISREG(status.st_mode):
                 raise ChangeRefusedError(f"{LOCK}: expected a regular file. Remove what is in its place.")
+            # A soft lock of a killed process would hold; where there is no flock, memkit says so.
             lock = FileLock(self._absolute_path(LOCK), timeout=patience, fallback_to_soft=False)
             lock.acquire(poll_interval=_POLL)
         except Timeout as error:

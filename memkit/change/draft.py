@@ -478,6 +478,7 @@ def missing(what: str, wanted: str, known: Iterable[str]) -> NotFoundError:
     >>> str(missing("page", "tea", ["tea.md", "log.md"]))
     "there is no page 'tea'. Near it: tea.md."
     """
+    # Lower than for names of parameters, as whoever asks often gives a part of an id.
     near_ids = near(wanted, known, cutoff=0.4)
     hint = f" Near it: {', '.join(near_ids)}." if near_ids else ""
     return NotFoundError(mask(f"there is no {what} {wanted!r:.200}.{hint}"))

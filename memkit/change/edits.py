@@ -176,6 +176,7 @@ _TYPES: dict[pa.DataType, tuple[type, str]] = {
     pa.bool_(): (bool, "true or false"),
 }
 _COLUMNS = {field.name: _TYPES[field.type] for field in EDITS}
+# What the column of Arrow holds; a plan's JSON may have any number.
 _MAX_INT64 = 2**63 - 1
 REFUSED = result_schema((pa.string(), "path memory_id policy reason"), (pa.int64(), "count"))
 _APPLIED = result_schema((pa.string(), "path op sha256_before sha256_after"))

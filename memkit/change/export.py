@@ -656,6 +656,7 @@ def _note_id(row: Row) -> str:
             return str(UUID(row["source_id"]))
     except (ValueError, TypeError):
         pass
+    # Of its id, so that a second export writes the same files; the notes' document asks for version 4.
     return str(UUID(hex=digest(row["memory_id"], 16), version=4))
 
 

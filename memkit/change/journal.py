@@ -39,6 +39,7 @@ _MAX_FOREIGN = 10**6
 """Foreign records with larger numbers are ignored when numbering, so that nobody can exhaust the numbers."""
 _REPEATED = "again-"
 """Prefix of a record that is set aside where a record of that name exists."""
+# A round number: a message is for a person.
 _MAX_LISTED = 10
 KEPT = 100
 """How many changes can be undone, one after the other; each keeps its old texts."""
@@ -256,6 +257,7 @@ class Journal:
         if not self._signer.owns(name):
             raise refused(f"{JOURNAL}/{name}", "a record that your own memkit signed", "one of another")
         data = self.disk.read(f"{JOURNAL}/{name}") or b""
+        # The record begins with its own hash, so that one that was cut off is none.
         return to_record(data, _number(name)) if data[:32].decode("ascii", "replace") == _digest(name) else None
 
     def images(self) -> Iterator[tuple[str, bytes]]:

@@ -258,6 +258,7 @@ def _all_tags(survivor: Row, duplicates: list[Row]) -> list[str]:
 
 def _merge_keywords(draft: Draft, survivor: Row, duplicates: list[Row], reason: str) -> None:
     if tags := _all_tags(survivor, duplicates):
+        # Twenty keywords, as the document allows; one that has more already keeps them.
         new = Head(draft.text(survivor["path"])).set_value(["keywords"], tags[: max(20, len(survivor["tags"]))])
         draft.splice("update", survivor["path"], new, reason, memory_id=survivor["memory_id"])
 

@@ -312,6 +312,7 @@ def _linking(text: str, bare: str, head: int) -> str:
 
 def _is_escaped(text: str, start: int, link: str) -> bool:
     """Whether a bracket of what looks like a link has a backslash before it."""
+    # Nobody writes more backslashes; a look at all the text before each link would take the square of its length.
     before = text[max(0, start - 50) : start]
     return (len(before) - len(before.rstrip("\\"))) % 2 == 1 or "\\](" in link
 

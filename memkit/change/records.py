@@ -157,6 +157,7 @@ class RecordStore(Operations):
             _, row = _record(corpus, id, ("pathway",))
             hits, rate = row["hits"] or 0, row["success_rate"] or 0.0
             WITHIN["usage_stats"].strict({"hits": hits, "success_rate": rate})
+            # Rounded, as a running mean has last digits that nobody wrote.
             usage = {"hits": hits + 1, "success_rate": round((rate * hits + success) / (hits + 1), 12)}
             is_later = row["last_used_at"] is None or row["last_used_at"] < draft.moment
             last_used = {"last_used_at": stamp(draft.moment if is_later else row["last_used_at"])}

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 
 out = Console()
+# A round bound of what a terminal shows; --json has all rows.
 _ROWS = 200
 
 

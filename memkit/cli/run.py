@@ -106,6 +106,7 @@ def main() -> None:
         sys.exit(0)
     except KeyboardInterrupt:
         sys.exit(_INTERRUPTED)
+    # The last door, whatever comes: a user gets one line, and who develops a traceback.
     except Exception as error:
         if os.environ.get("MEMKIT_DEBUG"):
             raise

@@ -123,6 +123,7 @@ def _in_page(sheet: Sheet) -> list[int]:
         cells = [row[number] for row in sheet.rows]
         words = [len(word) for word in _name(column).replace("-", " ").split()]
         longest = max([*words, *(len(cell.text) for cell in cells)])
+        # Some 8 pixels a letter, and 8 between two columns.
         room -= 8 * (longest if _is_short(cells) else max([_WORD_WIDTH, *words])) + 8
         if room >= 0 or not chosen:
             chosen.append(number)
@@ -503,6 +504,7 @@ def _check_columns(columns: list[str] | None, table: pa.Table) -> None:
 
 def terminal_width() -> int:
     """The cells of a line of the window; 80 where there is none."""
+    # Narrower, no two columns have room.
     return max(20, shutil.get_terminal_size((80, 24)).columns)
 
 

@@ -22,6 +22,7 @@ from memkit.schemas import is_verbatim
 from memkit.text.secrets import LEAST, OF_PASSWORD, Mask, is_mixed, mask, may_hold
 from memkit.text.sentences import SNIPPET, snippet
 
+# A screen of rows with their texts.
 ROWS = 20
 _READ, _LEAD, _LONG_LEAD = 4000, SNIPPET, 600
 """Characters of a text that are considered; the length of a snippet around the query's words, and of a message."""

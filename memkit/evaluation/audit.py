@@ -38,6 +38,7 @@ from memkit.search.ask import STEPS
 from memkit.search.steps.factors import SLOWER
 from memkit.search.steps.scope import OBEYED
 
+# A round bound of ten years.
 _DAYS = 3650
 _WORDS = {
     "unreached": ("are not found by the queries that ask for them", "Not found by the queries that ask for them"),

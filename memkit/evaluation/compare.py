@@ -180,6 +180,7 @@ def compare(
     qrels: Any = None,
     metrics: str | Sequence[str] = ("ndcg@10",),
     *,
+    # A margin that is declared, and not measured: whoever knows what a difference is worth gives another.
     epsilon: float = 0.01,
     k: int = 10,
     unjudged_hits: str = "bounds",

@@ -507,6 +507,7 @@ _TABLE = result_schema(
 
 def _row(task: CheckedTask, run: Judged, metric: Metric, scores: Floats, seed: int) -> dict[str, Any]:
     units = task.units(scores)
+    # Below six units there is none: see `FEWEST`.
     low, high = interval(units, 0.95, seed) or (None, None)
     return {
         "metric": metric.name,

@@ -368,6 +368,7 @@ HORIZON = result_schema(
     (pa.date32(), "day"),
     (pa.string(), "why"),
 )
+# Not the last year of the calendar, so that nothing that adds to it leads out of it.
 _LAST = datetime(9998, 1, 1, tzinfo=UTC)
 
 

@@ -109,6 +109,7 @@ def sign_flips(size: int, seed: int) -> Iterable[Floats]:
     return _cached(size, seed) if size <= _MOST_CACHED else _flip_chunks(size, seed)
 
 
+# A run has one number of units, a guard another; each is some megabytes.
 @lru_cache(maxsize=4)
 def _cached(size: int, seed: int) -> tuple[Floats, ...]:
     return tuple(_flip_chunks(size, seed))
@@ -248,11 +249,13 @@ def units_needed(units: Units, difference: float) -> int | None:
     """
     if len(units) < FEWEST:
         return None
+    # A million: beyond it the answer is that labels do not help.
     spread, sizes = units.error * math.sqrt(len(units)), range(len(units), 10**6 + 1)
     position = bisect_left(sizes, True, key=lambda size: detectable_effect_for(size, spread) <= difference)
     return sizes[position] if position < len(sizes) else None
 
 
+# The usual spread of differences by question; whoever has labels gives the spread of their own.
 def queries_needed(difference: float, spread: float = 0.25, *, a_unit: int = 1, alike: float = 0.0) -> int:
     """How many labelled queries a study needs to show a true `difference` with 80 % power, before there are any.
 
@@ -283,6 +286,8 @@ def queries_needed(difference: float, spread: float = 0.25, *, a_unit: int = 1, 
     """
     if not isinstance(difference, (int, float)) or not difference > 0:
         raise ParameterError(f"queries_needed: 'difference' must be above 0. Got {difference!r}.")
+    # 7.85 is (1.96 + .84)², of the quantiles for 5 % and 80 %; 1.9, half of 1.96², makes up for the wider ones of a t
+    # test.
     return math.ceil((7.85 * (spread / difference) ** 2 + 1.9) * (1 + (a_unit - 1) * alike))
 
 
@@ -460,6 +465,7 @@ class Retuned:
     def _reaches(self, alpha: float) -> tuple[float, float]:
         """How many standard errors below, and above, 0 have a p of alpha."""
         size, n_flips = len(self.held_out), self.n_flips
+        # Rounded first: in floats the product may lie just below a whole count.
         least = math.floor(round(alpha * (n_flips + (size > ENUMERATED)), 9)) - (size > ENUMERATED)
         plain = t_quantile(size - 1, 1 - alpha)
         ends = np.array([-self.ratios[least], self.ratios[-1 - least]])

@@ -135,6 +135,7 @@ class Sweep(Result):
         Its mean is biased upwards, as it was chosen by that mean. `tune` estimates the gain without this bias.
         """
         means = self.table[self.metrics[0]].to_numpy() * Metric.parse(self.metrics[0]).sign
+        # To 12 digits, so that of settings with one mean the first wins, in whatever order sums were made.
         return self.default if np.isnan(means).all() else int(np.nanargmax(np.round(means, 12)))
 
     @property

@@ -283,6 +283,7 @@ def tuned(scored: Scored, guards: Guards, epsilon: float, looks: Looks, seed: in
     guarded = guard_table(guards(candidate), seed)
     chosen, why = _recommended(verdict, scored, candidate, guarded)
     table = _settings_table(scored, chosen_on, distance, retuned, epsilon, seed)
+    # As in a sweep: equal means are equal, whatever the order of their sums.
     means = contest.means.round(12)
     return Tuning(
         verdict_=verdict,
@@ -593,6 +594,7 @@ def _bounded(
     result: Tuning, pools: tuple[Pools, Pools], task: CheckedTask, metric: Metric, depth: int, epsilon: float
 ) -> Tuning:
     """The result, with *cannot tell yet* where the unjudged hits of the candidate alone could change the word."""
+    # At least ten, as judged@10 stands beside every metric.
     deep = max(10, deepest([metric], depth))
     default, new = pools[0].hits(deep, check=False), pools[1].hits(deep, at_query(result.candidate_), check=False)
     wanted = Pair(task, default, new, deep, epsilon, result.random_state_).first_to_judge(metric)

@@ -33,9 +33,12 @@ if TYPE_CHECKING:
     from memkit import Corpus
 
 
+# As many colours as can be told apart, with one for the rest.
 _TOPICS = 7
+# Twenty years: a wrong date far off would make a picture of empty periods.
 _MOST_DAYS = 7300
 _NAMED = 3
+# More names would cover each other.
 _LABELLED = 12
 PERIODS = ("month", "week")
 PAST = ("superseded", "deprecated", "archived")
@@ -108,6 +111,7 @@ def _periods(days: Collection[date], by: str) -> list[date]:
         return sorted(set(days))
     every = [min(days)]
     while every[-1] < max(days):
+        # 32 days after the first of a month lie in the next one.
         later = every[-1] + timedelta(days=7 if by == "week" else 32)
         every.append(later if by == "week" else later.replace(day=1))
     return every

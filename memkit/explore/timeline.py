@@ -77,6 +77,7 @@ def timeline(
     *,
     user_id: str | None = None,
     bar: float = BAR,
+    # A round bound of what a page shows.
     most: int = 200,
 ) -> Timeline:
     """List what the memories say on a theme, oldest first.

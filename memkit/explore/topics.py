@@ -160,6 +160,7 @@ MOST = 60
 """The most clusters that are tried; whoever wants more says how many."""
 RESAMPLES = 30
 """Bootstrap resamples; a share of them is off by at most a tenth, as by 1 / (2 sqrt(30))."""
+# A round bound.
 _ROUNDS = 50
 
 
@@ -196,6 +197,7 @@ def most_clusters(n: int) -> int:
     >>> [most_clusters(n) for n in (1, 8, 200, 100_000)]
     [1, 2, 10, 60]
     """
+    # An old rule of thumb for the most clusters worth trying.
     return max(1, min(MOST, int((n / 2) ** 0.5)))
 
 
@@ -270,6 +272,7 @@ def _moved(points: Vectors, start: Vectors) -> Vectors:
 def nearest(points: Vectors, centre: Vectors) -> tuple[Ints, Floats]:
     """The nearest centre of each point, and the cosine to it; ties go to the first."""
     label, closeness = np.empty(len(points), np.int64), np.empty(len(points))
+    # A block, so that memory is that of 8,192 rows of cosines.
     for start in range(0, len(points), 8192):
         some = points[start : start + 8192] @ centre.T
         label[start : start + 8192] = some.argmax(axis=1)
@@ -288,6 +291,7 @@ def _silhouettes(points: Vectors, most: int) -> dict[int, float]:
     for k in bar("numbers of topics", _tried(most), leave=False):
         centre = _moved(points, _means(points, fcluster(tree, k, "maxclust") - 1))
         if len(np.unique(label := nearest(points, centre)[0])) > 1:
+            # Rounded, so that of equal ones the fewest topics win on any processor.
             scores[k] = round(float(_silhouette(distance, label).mean()), 6)
     return scores
 
@@ -296,6 +300,7 @@ def _tried(most: int) -> list[int]:
     """2 to `most`, each at most an eighth larger than the one before, or the next."""
     tried = [2]
     while tried[-1] < most:
+        # An eighth, as the silhouette of neighbouring numbers hardly differs and each costs a run of k-means.
         tried.append(min(most, max(tried[-1] + 1, int(tried[-1] * 1.125))))
     return tried
 
@@ -335,6 +340,7 @@ def _resampled(points: Vectors, label: Ints, k: int, seed: int) -> tuple[Floats,
 LEAST = 0.5
 """A memory that falls elsewhere in more resamples than not has no topic."""
 _NAMED_BY, _EXAMPLE = 3, 160
+# As many as `LsaEncoder` has, with which topics of labelled requests are as good.
 _AXES, _BY_WORDS = 256, "lsa"
 """Of vectors without an encoder."""
 _TEXT, _NUMBER, _COUNT = pa.string(), pa.float64(), pa.int64()

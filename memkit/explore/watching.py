@@ -31,6 +31,7 @@ _LONGEST = 5
 """How many times as long as the pause is waited for one, before what was saved until then is read."""
 _SHOWN = 3
 """The files that are named of those that changed."""
+# A round bound: a reading that is under way may end.
 _JOINED_S = 5.0
 _END = object()
 _FOLDER = (".",)
@@ -221,6 +222,7 @@ class Watch:
         return f"Watch({counted}{state}{faults})"
 
 
+# An editor's save is several events within some tenths of a second.
 def watch(corpus: Corpus, *followers: Any, pause_s: float = 0.3) -> Watch:
     """Watch the folder of a corpus: after a save it is read again, and searches and panels follow.
 

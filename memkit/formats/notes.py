@@ -91,6 +91,7 @@ def _claims(file: File) -> bool:
     if "subject" in fields and _UUID.fullmatch(text_of(fields.get("id")) or ""):
         return True
     known = fields.keys() & FIELDS.names - {"content_hash"}
+    # With fewer it is the front matter of another program: many have a subject and a date.
     return not known.isdisjoint(("subject", "applies_to")) and len(known) >= 3
 
 
@@ -185,6 +186,7 @@ class _Note:
             version = uuid.version
             if str(uuid) != id.lower():
                 self.problem("bad_value", "id", "a UUID alone, in five groups", id)
+            # The document asks for version 4, and two of its own three examples have version 1: so it is a warning.
             if version != 4:
                 self.problem(*_NOT_4.parts, f"version {version}")
         if self.line is None and self.source.stem != id:

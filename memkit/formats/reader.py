@@ -52,6 +52,7 @@ from memkit.schemas import TIMESTAMP, with_column, without_rows
 
 DATES = ("git", "mtime")
 """Where the dates of memories without one of their own may come from."""
+# Round numbers: what one process reads before it hands it on.
 BATCH_FILES, BATCH_BYTES = 1000, 16 * 2**20
 _SESSIONS_END = ".jsonl"
 _SESSION = re.compile(r"(?:^|/)(?:rollout-[^/]*|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\.jsonl$", re.IGNORECASE)
@@ -254,6 +255,7 @@ def _date_by_files(reading: Reading) -> None:
     mask = pc.is_null(memories["date_source"]).combine_chunks()
     encoded = memories["path"].combine_chunks().dictionary_encode()
     stats = [reading.files.get(path, _UNREAD)[0] for path in encoded.dictionary.to_pylist()]
+    # Microseconds of nanoseconds; in a revision of git there is none.
     times = pa.array([stat[1] // 1000 if stat[1] >= 0 else None for stat in stats], pa.int64())
     moments = times.take(encoded.indices).filter(mask)
     if not len(moments):
@@ -362,6 +364,7 @@ def read_listing(
 ) -> Reading:
     """Read the files of a listing, of which `root` is the folder or the one file."""
     result = Reading(root.resolve() if listing.revision else root if root.is_file() else listing.root, options)
+    # A copy: the former corpus is asked further, and keeps what it was.
     result.kept = before.kept.copy() if before else {}
     rows = Rows(options.rules, schemas_of(formats), result.kept)
     listing.report(rows)

@@ -292,6 +292,7 @@ def guarded(format: Format, path: str, rows: Rows) -> Iterator[None]:
     """Report any exception that a format from outside of memkit raises in the block as a problem."""
     try:
         yield
+    # A stranger's format may fail in any way, and the other files are read all the same.
     except Exception as error:
         if format.name in NAMES:
             raise

@@ -199,6 +199,7 @@ RAW_SCHEMAS: dict[str, pa.Schema] = {**TABLES, "_ids": IDS}
 
 PROBLEM_ORDER = ("path", "line", "rule", "field", "message", "memory_id")
 _NO_WORD = re.compile(r"[\W_]+")
+# As the ids of sections are documented; another length would give labelled memories other ids.
 _MAX_SLUG = 60
 _TITLE = 60
 """The most characters of a title that is made of first words."""
@@ -525,6 +526,7 @@ class _Ids:
             return True
         if not name[-1:].isdecimal():
             return False
+        # Longer ones are no ordinals, and Python refuses to read numbers of thousands of digits.
         number = int(name) if len(name) < 10 and name.isdecimal() else -1
         if str(number) == name:
             return number < len(self._ordinals) and bool(self._ordinals[number])
@@ -536,6 +538,7 @@ class _Ids:
 
 def hash_of(text: str) -> str:
     """A hash of a text in eight hexadecimal digits."""
+    # Eight letters are enough: the hash only parts equal slugs of one file.
     return digest(text, 4)
 
 
@@ -575,6 +578,7 @@ def heading_path(path: str, *names: str) -> str:
     return _path_below(path.rpartition("/")[0], *names)
 
 
+# A round bound; files of one folder come one after the other.
 @functools.lru_cache(1024)
 def _path_below(folder: str, *names: str) -> str:
     parts = [*folder.split("/"), *(name[:_MAX_NAME] for name in names)]

@@ -391,6 +391,7 @@ _PARTS = str.maketrans("ё", "е", "-_ ")
 """What parts the words of a name, where it is not a capital; е stands for ё."""
 
 
+# A round bound: the keys of front matter and records, which recur.
 @lru_cache(4096)
 def plain(name: str) -> str:
     """A name as it is looked up.
@@ -569,6 +570,7 @@ _FENCED = re.compile(r"(?:```|~~~)[ \t]*(ya?ml|toml)[ \t]*$|<!--|;;;[ \t]*$", re
 _FENCED_KEY = re.compile(r"[ \t]*\"?([\w-]{1,40}+)\"?[ \t]*[:=]")
 _AT_END = re.compile(r"\nid: \w{32}\n(?:[a-z_]{2,40}:[^\n]{0,400}\n){1,40}type_: \d{1,2}\s*\Z")
 """The fields at the end of a file that Joplin exports as it is."""
+# A guess: no head that anybody writes by hand is longer, and prose is not read to its end for one.
 _MOST_HEAD_LINES = 40
 _FIRST_LINE = re.compile(r"(?:[^\S\n]*+\n)*+(?:# [^\n]*+\n(?:[^\S\n]*+\n)*+)?([^\n]*+)")
 """The first line with words, below the title if there is one."""

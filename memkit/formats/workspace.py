@@ -97,10 +97,12 @@ _INSTANT = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[
 """A time in a heading that names its zone."""
 _CLOCK = re.compile(r"\d:\d\d|\d\s?(?:[ap]\.?m\b|o.clock|утра|вечера|ночи|час)", re.IGNORECASE)
 _DATE_FOLDER = re.compile(r"\d{4}(?:-\d{2}){0,2}|\d{2}")
+# A log a year away from both neighbours has a slip in its year.
 _PLAUSIBLE = timedelta(days=366)
 _LOGS = ("daily_log", "log")
 _DAYS = ("daily_log", DREAM)
 """The kinds of files that are named for a day."""
+# Of two logs nobody can say which is the odd one.
 _MIN_LOGS = 3
 _ENTRY = re.compile(
     rf"(?:[-*+][ \t]+)?(?:\*\*)?\[?({CLOCK})(?:Z|\+\d\d:?\d\d)?\]?(?:\*\*)?(?=[ \t:,.—–-])[ \t:,.—–-]*+\S",

@@ -340,6 +340,7 @@ class RecordsPanel(Panel):
             for chosen, colour, label in ((known & ~stale, COLOURS[0], ""), (known & stale, COLOURS[1], "stale")):
                 if chosen.any():
                     marks.append(Bars(0, values[chosen], place[chosen] - 0.4, place[chosen] + 0.4, colour, label))
+        # A twentieth of room above the highest mark, here and in other pictures.
         top = 1.05 * (1.0 if show != "age" else max(values[known].max(initial=0), 1.0))
         label = {"confidence": "confidence", "success_rate": "success rate", "age": "days since the last use"}[show]
         down = Axis(max(len(rows), 4) - 0.5, -0.5, ticks=list(enumerate(names)))  # no thick bars

@@ -523,6 +523,7 @@ def _day(seconds: float) -> str:
 
 
 def _number(value: float) -> str:
+    # Beyond 2^53 a float is whole, but not exact.
     return f"{value:,.0f}" if value == round(value) and abs(value) < 1e15 else f"{value:.4g}"
 
 

@@ -509,6 +509,7 @@ class History(Displayed):
         return tuple(sheet_of(table, rows, show_secrets) for table in tables if table.num_rows)
 
 
+# The bound of commits is some seconds: 1,871 took up to .4 s, 2,656 large ones 2.4.
 def history(path: str | Path, rev: Rev = "HEAD", max_commits: int = 10_000, timeout_s: float = TIMEOUT_S) -> History:
     """Every version of every memory of a folder, from the git repository that it lies in.
 

@@ -35,6 +35,7 @@ TIMEOUT_S = 60.0
 _MOST_MEMORY = 512 * 2**20
 """The address space that git may use, in bytes: objects that unpack to more end it."""
 _HELD_BYTES = 8 * 2**20
+# A tree has some 40 bytes a file, so this is one of over a million.
 _TREE_BYTES = 64 * 2**20
 _CONFIG = """[core]
 repositoryformatversion = 0
@@ -180,6 +181,7 @@ class Repository:
             stderr=subprocess.DEVNULL,
             cwd=self._shadow,
             env={**kept, **ENVIRONMENT, **places, "HOME": str(self._shadow)},
+            # Git answers in one large piece: fewer calls than with Python's 8 kB.
             bufsize=2**18,
         )
         self._processes.append(process)
@@ -383,6 +385,7 @@ def time_of(seconds: int) -> datetime:
         return datetime.fromtimestamp(0, UTC)
 
 
+# Of `packed-refs` and of one ref's file, of which a stranger's may have any size; round bounds.
 _MOST_BYTES, _MOST_NAMED = 16 * 2**20, 2**13
 _HEX = re.compile(r"[0-9a-f]{40}")
 _ABBREVIATED = re.compile(r"[0-9a-f]{4,40}")
@@ -478,6 +481,7 @@ class Refs:
         names = [ref.removeprefix("refs/").partition("/")[2] for ref in self._packed] + self._branches()
         raise NotFoundError(f"rev: expected a branch, tag or commit. Got {name!r:.200}.{did_you_mean(name, names)}")
 
+    # Git itself follows five symbolic refs; a circle ends there.
     def _ref(self, name: str, depth: int = 5) -> str:
         """The id that a ref holds, symbolic refs followed; "" where there is no such ref."""
         is_name = name == "HEAD" or (name.startswith("refs/") and not {"", ".", ".."} & set(name.split("/")))

@@ -24,6 +24,7 @@ MOST_PATHS = 500_000
 """Files and folders of a revision; a tree of a few hundred bytes can have any number of them."""
 _FOLDER, _LINK, _MODULE = b"40000", b"120000", b"160000"
 _LFS = b"version https://git-lfs.github.com/spec/v1\n"
+# As Linux follows; a circle ends there.
 _MOST_LINKS = 40
 
 Entry = tuple[bytes, bytes]
@@ -38,6 +39,7 @@ def entries(data: bytes) -> Iterator[tuple[bytes, bytes, bytes]]:
         zero = data.find(b"\0", blank)
         if blank < 0 or zero < 0:
             return
+        # An id has 20 bytes: repositories of SHA-256 are refused before.
         yield data[position:blank], data[blank + 1 : zero], data[zero + 1 : zero + 21]
         position = zero + 21
 
@@ -218,6 +220,7 @@ class Tree(Listing):
     def stat(self, path: str) -> Stat | None:
         """The id of the content in the place of size and times: it changes with the content."""
         id = self.blobs.get(path)
+        # Seven bytes each, as a column holds 63 bits.
         return None if id is None else (-1, int.from_bytes(id[:7]), int.from_bytes(id[7:14]), 0)
 
     def bare(self) -> Tree:

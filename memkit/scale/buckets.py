@@ -65,6 +65,7 @@ from memkit.tables.table import from_table, user_table
 from memkit.tables.untrusted import check_unique, open_member, read_json, read_parquet, refuse_links
 
 LIST_VERSION = 2
+# Five digits, as their folders are named.
 MOST_BUCKETS = 100_000
 _PARTS = ".parts"
 VECTORS = "vectors"

@@ -26,8 +26,11 @@ from memkit.search.fitted.index import MemoryIndex
 LOCAL = "local"
 ALLOWED = 10_000
 """Most row numbers in a filter; for more rows, more candidates are fetched and filtered here."""
+# As in a local search: rows that tie with the last one are settled in double precision.
 _SLACK = 16
+# Milvus answers with 16,384 rows at most.
 _MOST = 16_000
+# A round bound: 4 MB with vectors of 512 numbers.
 _PUT = 2_000
 Hits = tuple[Ints, Floats]
 _NONE: Hits = (np.empty(0, np.int64), np.empty(0))

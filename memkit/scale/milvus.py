@@ -113,6 +113,7 @@ class Milvus:
             return getattr(self._client, method)(*values, timeout=self.timeout, **named)
         except MissingExtraError:
             raise
+        # Its client raises what gRPC, its own code or the network raise.
         except Exception as error:
             known = (RpcError, ConnectionError, OSError, ValueError)
             if type(error).__module__.startswith("pymilvus") or isinstance(error, known):

@@ -179,6 +179,7 @@ def serve_stdio(server: Any) -> None:
     _read_halves()
     try:
         server.run()
+    # An exit within the SDK too: a thread of it waits for standard input, and would keep the process.
     except BaseException as error:
         print(f"memkit: {error}", file=sys.stderr)
         code = 1
@@ -204,8 +205,10 @@ def _read_halves() -> None:
 def _leave_with(parent: int) -> None:
     """End the process when the client is gone, even if a tool hangs."""
     while os.getppid() == parent:
+        # A quarter of a second: no client waits for its server's end, and the look costs nothing.
         time.sleep(0.25)
     time.sleep(_GRACE)
+    # EX_SOFTWARE; `sys.exit` would wait for the thread that hangs.
     os._exit(70)
 
 
@@ -227,6 +230,7 @@ def serve_http(server: Any, port: int, token: str | None = None, announce: Calla
     )
     app = server.streamable_http_app(json_response=True, stateless_http=True, transport_security=security)
     fixed_token = token or os.environ.get("MEMKIT_TOKEN", "").strip()
+    # 192 bits, in 32 letters.
     secret = fixed_token or secrets.token_urlsafe(24)
     needed = "the token of MEMKIT_TOKEN" if fixed_token else f"'Authorization: Bearer {secret}'"
     announce(f"memkit: http://127.0.0.1:{port}/mcp with {needed}")

@@ -25,6 +25,7 @@ from memkit.text.analyse import analyse_sql, counted, searchable_sql
 if TYPE_CHECKING:
     import duckdb
 
+# Lucene's and DuckDB's; other values gained nothing in the fusion.
 K1, B = 1.2, 0.75
 SEARCHED = ("title", "description", "aliases", "tags", "text")
 """The columns of ``memories`` that are searched."""

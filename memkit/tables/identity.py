@@ -89,6 +89,7 @@ def matches(before: Sequence[Known], after: Sequence[Known]) -> dict[int, int]:
         for position, old_position in find_pairs(old, new):
             if position in new and old_position in old:
                 matched[position] = old_position
+                # Each round sees only what those before it left, the surest first.
                 del new[position], old[old_position]
     return matched
 

@@ -34,6 +34,7 @@ from memkit.tables.lake import Writers, current, keep, load
 from memkit.tables.untrusted import read_json
 
 FOLDER, SEEN = "folders", "seen.json"
+# As much as the cache of vectors may take; folders that nobody reads go earlier.
 MAX_BYTES = 4 << 30
 MAX_DAYS = 30
 """The most that is kept, of all folders, and how long one is kept that nobody reads."""

@@ -294,6 +294,7 @@ def _point_to(folder: Path, staged: Path, lasts: bool) -> None:
         staged.rename(snapshot)
     pointer = folder / f"{_SAVING}{POINTER}"
     with pointer.open("w", encoding="utf-8") as file:
+        # Memories are their owner's alone, whatever the umask says.
         pointer.chmod(0o600)
         file.write(json.dumps({"save": snapshot.name}))
         file.flush()

@@ -35,6 +35,7 @@ NOBODY = -1
 _CODES = ("user", "store", "subject", "log", "file")
 _MANY, _SHARE = 5, 0.1
 """A heading that so many pages have, and such a share of all, belongs to a template and is no subject."""
+# As in `text/sentences`: forms of a word mostly differ after the fifth letter.
 _STEM = 5
 _MOST_NAMING = 100
 """A title that more texts name than this is a word like any other: only equal texts are compared by it."""
@@ -342,6 +343,7 @@ def _joined(n: int, ends: NDArray[np.int64]) -> Ints:
     part, before = np.arange(n), np.full(n, -1)
     while not np.array_equal(part, before):
         before, least = part, part[ends].min(axis=1)
+        # A copy: each round is compared with the one before.
         part = before.copy()
         for side in ends.T:
             np.minimum.at(part, before[side], least)
@@ -429,6 +431,7 @@ def _title(title: str, path: str, declared: Owner, stems: Callable[[], set[str]]
     return _plain(title)
 
 
+# Round bounds, here and below: subjects and words of titles recur in a folder.
 @lru_cache(65_536)
 def _compared(name: str) -> str:
     return comparable(name)

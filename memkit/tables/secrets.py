@@ -34,6 +34,7 @@ def secrets_in(memories: pa.Table) -> tuple[pa.Table, Mask]:
     some = sorted({row for of_rows in kinds.values() for row in of_rows})
     mask = np.zeros(len(memories), bool)
     mask[some] = True
+    # Few at a time, as their texts become Python's; a round number.
     looked_at = memories.select(names).filter(pa.array(mask)).to_batches(max_chunksize=1_000)
     found = [
         problem

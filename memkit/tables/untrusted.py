@@ -54,7 +54,9 @@ from memkit.text.analyse import connect_fts
 if TYPE_CHECKING:
     import duckdb
 
+# As much as a file of memories may have.
 MAX_JSON_BYTES = 64 * 2**20
+# Guesses, far above what a table of texts unpacks to.
 FREE_BYTES, GROWTH = 2**30, 100
 """The limit of what a Parquet file may unpack to: so many bytes, and so many times its own size."""
 _BATCH_ROWS, _NUMBERS = 2**13, 2**20
@@ -244,6 +246,7 @@ def _unpacking(where: Path) -> Iterator[None]:
         yield
     except FormatError:
         raise
+    # What Arrow raises for damaged files differs from version to version.
     except (pa.ArrowException, OSError, ValueError, RuntimeError, MemoryError) as error:
         raise refused(where, "a Parquet file", str(error)[:300]) from error
 
@@ -451,6 +454,7 @@ def _memory_limit(n_bytes: float) -> int:
     return int(_FREE_BYTES * 2**steps)
 
 
+# A round bound: a predicate is parsed once for all batches and shards.
 @functools.lru_cache(maxsize=256)
 def parse_select(query: str) -> SelectStatement:
     """The names in a SELECT.

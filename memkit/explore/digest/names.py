@@ -24,6 +24,7 @@ from memkit.extend import analyse
 from memkit.text.languages import FUNCTION_WORDS, folded
 
 LEAST_MENTIONS = 2
+# Two letters are abbreviations and initials, more often than names.
 _LEAST_LETTERS = 3
 _PARTS, _PART, _FEW = 3, 4_000, 200
 """The most words of one name; the texts or sentences, and the words, that are looked at together."""
@@ -118,6 +119,7 @@ def _plain(text: str) -> str:
     return (_LEFT_OUT.sub(" · ", text) if _MAY_LEAVE_OUT.search(text) else text).replace("*", "").replace("_", "")
 
 
+# A round bound: the words of a vault recur.
 @lru_cache(2**16)
 def _may_be_part(word: str) -> bool:
     """Whether a word may be part of a name."""

@@ -24,6 +24,7 @@ MAX_FILE_BYTES = 64 * 2**20
 """Files above this are `file_too_large`."""
 HEAD_BYTES = 64 * 2**10
 """What is read of a file that is too large."""
+# A page at a time of a file that has grown, or whose size says 0.
 _PAGE_BYTES = 4096
 _INT64 = 2**63 - 1
 """Inodes of some file systems are larger, which no column holds."""

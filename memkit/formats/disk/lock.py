@@ -31,6 +31,7 @@ from memkit.formats.disk.source import READ_FLAGS
 NEW, TODO, DONE = ".new", ".todo", ".done"
 """The suffix of the record of a change that is being prepared, that is decided but not made yet, and that is made."""
 _NAME = re.compile(r"([0-9]{6,12})(?:\.([0-9a-f]{32})\.([0-9a-f]{32}))?(\.new|\.todo|\.done)")
+# Bytes of the key, as many as SHA-256 has; of its letters in a name half are enough, 128 bits.
 _LENGTH = 32
 _VARIABLE = "MEMKIT_STATE"
 _KEY = "journal.key"
@@ -126,6 +127,7 @@ def users_key() -> bytes | None:
     except OSError as error:
         raise _refused(path, f"it cannot be read: {error.strerror}") from error
     try:
+        # Nobody else may write beside the key, and nobody else may read it.
         _check_own(folder, folder.stat(), 0o022)
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
@@ -200,6 +202,7 @@ ASIDE = f"{STATE}/aside"
 """The folder for files that could not be put in their place, and for foreign records."""
 PATIENCE = 5.0
 """Seconds that a reader or writer waits for another."""
+# A reader waits for a change of some milliseconds; it looks more often than a person notices.
 _POLL = 0.02
 
 

@@ -63,6 +63,7 @@ def encoding_of(data: bytes) -> str:
     'utf-8'
     """
     for mark, name in MARKS.items():
+        # UTF-32's mark is that of UTF-16 with a NUL after it; its texts have four bytes a character.
         if data.startswith(mark) and (len(mark) == 2 or len(data) % 4 == 0):
             return name
     if b"\0" in data:

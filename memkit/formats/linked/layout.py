@@ -28,7 +28,9 @@ from memkit.formats.workspace import OF_DATES
 
 SAMPLE = 24
 """The most files of one folder that are opened to decide what it holds."""
+# A round bound.
 _MOST_TAGS = 1000
+# Guesses: three pages that link, in a large folder each tenth, are written as linked pages.
 _LEAST_LINKING, _LINKING_SHARE = 3, 0.1
 _OTHERS = frozenset(("memory", "heartbeat", "user", "agents", "readme"))
 """Files that are no pages, by stem in lower case; they, and those that formats own, say nothing about the others."""

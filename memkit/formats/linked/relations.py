@@ -353,6 +353,7 @@ def _pages_in(tables: Tables) -> tuple[pa.Table, _Headings]:
     is_head = pc.fill_null(pc.equal(memories["kind"], "head"), False).to_numpy()[rows]
     said = np.flatnonzero(~is_head)
     having, places = np.unique(codes[said], return_index=True)
+    # A copy: the first row of each page names it, the first that says something gives the kind.
     kinds = first.copy()
     kinds[having] = said[places]
     told = memories.select(_OF_PAGE).take(rows[first])

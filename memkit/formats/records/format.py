@@ -81,6 +81,7 @@ def kind_of(value: Any) -> str | None:
     if not isinstance(value, Node):
         return None
     keys = value.keys()
+    # Three of its fields, as single ones are in other programs' records.
     if "response_template" in value or ("template" in value and _PATHWAY & keys) or len(_PATHWAY & keys) >= 3:
         return "pathway"
     if ("fact_id" in value and _WISDOM & keys) or {"content", "confidence"} <= keys:

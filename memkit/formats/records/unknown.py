@@ -52,6 +52,7 @@ from memkit.formats.spelling import (
 )
 from memkit.formats.syntax.nodes import Node
 
+# A guess: names of things have one or two words.
 LEAST_WORDS = 3
 LEAST_LETTERS = 0.4
 """The least share of letters among the signs of prose that are no blanks."""
@@ -336,6 +337,7 @@ _OF_ITEM = ("metadata", "temporal")
 _WITHIN = ("message", "payload", "content")
 _IN_PIECES = "text"
 """The field whose list has the pieces of one text: words, links and bold words of a message in Telegram."""
+# Enough to tell a transcript, whose items are alike; the list may have a million.
 _FIRST_ITEMS = 20
 _CREATED = (*CREATED, "timestamp", "ts", "datetime", "time", "createtime", "createdtimestampusec", "sentat", "senddate")
 _COLUMNS = {"source_id": IDS, "title": TITLES, "user_id": OWNERS, "scope": TYPES}

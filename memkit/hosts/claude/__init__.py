@@ -63,9 +63,11 @@ if TYPE_CHECKING:
 INDEX = "MEMORY.md"
 INSTRUCTIONS = ("CLAUDE.md", "AGENTS.md")
 """Files of instructions, which the host loads whole beside the memory."""
+# As its users report: 200 lines or 25 KB, whichever comes first.
 MOST_LINES: int = 200
 MOST_UNITS: int = 25_000
 """What the host loads of MEMORY.md: lines, and UTF-16 units with line ends."""
+# A guess: lines of 125 characters fill the units with the 200th.
 LONG_LINE = 200
 """The characters from which a line of the index is long."""
 TYPES_OF_TOPICS: tuple[str, ...] = ("user", "feedback", "project", "reference")
