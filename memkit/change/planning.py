@@ -29,13 +29,13 @@ from memkit.change.journal import Journal, Record, opened
 from memkit.change.memories import merge_into, remove_entry, remove_memory, split_files
 from memkit.change.pages import definitions_in, links_of
 from memkit.errors import ChangeRefusedError, ParameterError, some_of
-from memkit.formats import logseq, reader
+from memkit.formats import reader
 from memkit.formats.disk.lock import CALLS, STATE
 from memkit.formats.disk.source import decode
 from memkit.formats.format import MARKDOWN, File
 from memkit.formats.linked.links import DEFINED, links_in
 from memkit.formats.linked.page import LISTED, said_in_front, says_words
-from memkit.formats.registry import FORMATS, parse_file
+from memkit.formats.registry import FORMATS, declared, parse_file
 from memkit.formats.rows import Row, Rows
 from memkit.formats.spelling import TYPES, plain
 from memkit.formats.syntax import front_matter
@@ -407,9 +407,9 @@ def _is_left_hollow(draft: Draft, path: str, rows: _DraftRows) -> bool:
 
 
 def _front_of(draft: Draft, path: str, text: str) -> front_matter.FrontMatter | None:
-    """The front matter of a page, or the properties that one of Logseq opens with."""
-    is_logseq = draft.memories_in(path)[0]["layout"] == logseq.FORMAT.layout
-    return front_matter.split(text) or (logseq.head_of(text) if is_logseq else None)
+    """The front matter of a page, or the properties that its format reads in place of it."""
+    format = declared(draft.memories_in(path)[0]["layout"] or "")
+    return front_matter.split(text) or (format.head_of(text) if format and format.head_of else None)
 
 
 def _said_beside(draft: Draft, path: str) -> str:

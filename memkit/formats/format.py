@@ -8,7 +8,7 @@ A `Prompt` declares what a host shows its agent of the memories, beside the bloc
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, tzinfo
 from functools import cached_property
 from importlib.metadata import EntryPoint
@@ -138,11 +138,15 @@ class File:
     @cached_property
     def front(self) -> FrontMatter | None:
         """The front matter of Markdown, parsed once for all formats."""
-        return self.front_matter() if self.is_markdown else None
+        return front_matter.split(self.source.text) if self.is_markdown else None
 
-    def front_matter(self) -> FrontMatter | None:
-        """The front matter of a Markdown file, which is asked for once."""
-        return front_matter.split(self.source.text)
+    def read_by(self, format: Format) -> File:
+        """The file, with the properties that `format` reads in place of front matter."""
+        if not (format.head_of and self.is_markdown) or self.front:
+            return self
+        other = replace(self)
+        other.front = format.head_of(self.source.text)
+        return other
 
     def has_ending(self, endings: tuple[str, ...]) -> bool:
         """Whether the name ends in one of `endings`, in any case."""
@@ -304,8 +308,9 @@ class Format:
         Whether it reads any file of its kind that no more specific layout reads, so that it competes with none.
     holds_entries : bool
         Whether its Markdown holds entries, which are no sections of a page.
-    reads_heads : bool
-        Whether it reads lines of properties at the top of a page, as other formats do not.
+    head_of : callable, optional
+        ``head_of(text)`` reads lines of properties at the top of a page without front matter, as other formats do not;
+        None where there are none.
     begins_pages_by_links : bool
         Whether a link to a page that is not there is usual, and no fault.
     whole_index : str
@@ -360,7 +365,7 @@ class Format:
     page_types: tuple[str, ...] = ()
     is_general: bool = False
     holds_entries: bool = False
-    reads_heads: bool = False
+    head_of: Callable[[str], FrontMatter | None] | None = None
     begins_pages_by_links: bool = False
     whole_index: str = ""
     landmark: str = ""

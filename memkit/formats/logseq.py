@@ -40,14 +40,6 @@ _WORD = re.compile(r"\w")
 _MOST_TITLE = 100
 
 
-class _File(File):
-    """A file whose head may be ``key::`` lines."""
-
-    def front_matter(self) -> FrontMatter | None:
-        """The front matter, or the properties of the page."""
-        return super().front_matter() or head_of(self.source.text)
-
-
 def head_of(text: str) -> FrontMatter | None:
     r"""The properties that a page opens with; None where it has none.
 
@@ -158,9 +150,7 @@ def survey(folder: Folder) -> Survey:
 
 def parse(file: File, rows: Rows) -> None:
     """One page to its rows."""
-    page = _LogseqPage(
-        _File(file.source, file.role, file.beside, file.zone, file.json), rows, str(file.finding("logseq") or "page")
-    )
+    page = _LogseqPage(file, rows, str(file.finding("logseq") or "page"))
     if page.front is None and not _WORD.search(page.body):  # the app begins each page with an empty block
         rows.problem("unclaimed", file.source.path, "a page with words", "an empty page", quote=False)
     else:
@@ -177,7 +167,7 @@ FORMAT = layout(
     survey=survey,
     owner=Owner(PAGE),
     rules=(_NOT_READ,),
-    reads_heads=True,
+    head_of=head_of,
     begins_pages_by_links=True,
     dates={"created_at": "created", "updated_at": "updated"},
 )

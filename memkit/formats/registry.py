@@ -248,7 +248,7 @@ def _read(format: Format, file: File, rows: Rows, formats: tuple[Format, ...]) -
     source, problem = file.source, partial(rows.problem, path=file.source.path, quote=False)
     rows.use(format)
     rows.begin(source)
-    format.parse(file, rows)
+    format.parse(file.read_by(format), rows)
     held = {name for name, value in file.role.findings if value is not None} - {format.name}
     found = [other for other in formats if other.name in held] if held else []
     for other in found:
@@ -260,7 +260,7 @@ def _read(format: Format, file: File, rows: Rows, formats: tuple[Format, ...]) -
     if file.is_markdown and file.front is None:
         if front_matter.is_unclosed(source.text):
             problem("unparsable", expected="front matter closed by '---'", got="no end", line=1)
-        if not format.reads_heads and (head := unread_head(source.text)):
+        if format.head_of is None and (head := unread_head(source.text)):
             problem(UNREAD_HEAD.code, expected=UNREAD_HEAD.expected, got=head[1], line=head[0])
     rows.end()
 

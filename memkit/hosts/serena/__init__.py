@@ -96,5 +96,5 @@ FORMAT = layout(
     owner=Owner("page", store=f"(?:{_PLACE})?", by_name=True),
     landmark=".serena",
     survey=survey,
-    reads_heads=True,
+    head_of=lambda text: None,  # its dates are read where they stand
 )
