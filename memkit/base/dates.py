@@ -239,6 +239,7 @@ SEVERAL_ZONES = frozenset(("cst", "ist", "bst", "ast"))
 Arabia.
 """
 _ZONE_HOURS = {word: hours for words, hours in ZONES.items() for word in words.split()}
+# A round bound, so that a page in a field of a date costs nothing.
 _LONGEST_TIME = 100
 """Characters of a time at most; a longer text is none, and is not looked at."""
 _EPOCH = re.compile(r"([1-3]\d{9})(\d{3}|\d{6}|\d{9})?(?:\.(\d{1,9}))?", re.ASCII)

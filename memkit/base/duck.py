@@ -101,6 +101,7 @@ def limited(con: duckdb.DuckDBPyConnection, timeout_s: float | None) -> Iterator
         con.interrupt()
 
     timer = threading.Timer(timeout_s, stop)
+    # A process that ends need not wait for it.
     timer.daemon = True
     timer.start()
     try:
@@ -112,6 +113,7 @@ def limited(con: duckdb.DuckDBPyConnection, timeout_s: float | None) -> Iterator
         raise
     finally:
         timer.cancel()
+        # Else it might interrupt the next statement of the connection.
         timer.join()
 
 
@@ -238,6 +240,7 @@ def transaction(con: duckdb.DuckDBPyConnection) -> Iterator[None]:
         con.begin()
         yield
         con.commit()
+    # A Ctrl-C too leaves no half of a transaction.
     except BaseException:
         with contextlib.suppress(duckdb.Error):  # there is none, or it is over
             con.rollback()

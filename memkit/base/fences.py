@@ -23,6 +23,7 @@ _UNDERLINED = re.compile(
     r"\n {0,3}(?:={3,}+|(?P<dashes>-{3,}+))[ \t]*+(?=\n|\Z)"
 )
 """A line below a blank one that is underlined; what opens a list, a table, a quote, a link or HTML is none."""
+# A guess: titles are shorter, and paragraphs above a rule longer.
 _MOST_DASHED = 60
 """The most characters of a line that dashes underline: below a longer one they are a rule between two parts."""
 _CONFLICT = "\n<<<<<<< "

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from xxhash import xxh3_64_intdigest, xxh3_128, xxh3_128_digest
 
 BYTES = 16
+# A round number: some megabytes of texts.
 _ROWS = 16_384
 """Rows of a column that are hashed at once: their texts are copied."""
 

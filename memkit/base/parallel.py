@@ -119,6 +119,7 @@ class _Told(contextlib.nullcontext[Any]):
 
 
 Done = TypeVar("Done")
+# A round bound: a new worker of a cluster may take minutes to start.
 PATIENCE = 300.0
 """Seconds to wait for a worker after the last one was lost, before an error is raised."""
 _NO_WORKERS = "no worker for {:g} seconds (a worker without memkit ends at its first task)"
@@ -144,6 +145,7 @@ def workers(n_jobs: int | None = None) -> int:
     from joblib import effective_n_jobs
 
     try:
+        # Whatever a cluster's client raises comes out here, as errors of many packages.
         return 1 if _uses_threads("processes") else int(effective_n_jobs(n_jobs))
     except Exception as error:
         raise _explained(error) from error
@@ -181,6 +183,7 @@ def results(
         `act` are passed on unchanged.
     """
     iterator = iter(tasks)
+    # Two tell whether there is anything to share; where there is not, each of the rest is made when its turn comes.
     first = list(itertools.islice(iterator, 2))
     is_local = getattr(_thread_state, "inside", False) if prefer == "threads" else workers(n_jobs) < 2
     if is_local or not first or (len(first) == 1 and n_jobs is None):

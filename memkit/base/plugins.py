@@ -78,6 +78,7 @@ def of_packages(group: str) -> list[EntryPoint]:
     """The entry points that installed packages have in a group."""
     if is_core_alone():
         return []
+    # By the folders' times too, so that what is installed meanwhile is found.
     return _installed(tuple((place, _changed(place)) for place in sys.path)).get(group, [])
 
 

@@ -46,6 +46,7 @@ _NO_NAME = (errno.ENAMETOOLONG, errno.EINVAL)
 _PRIVATE = (JOURNAL, ASIDE)
 """The folders of old texts."""
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+# A tenth of what a save takes.
 _POLL = 0.005
 """Seconds between two tries for a lock that another process holds."""
 _FULL_SYNC = 51
@@ -90,6 +91,7 @@ class Disk:
         except FileNotFoundError:
             return None
         try:
+            # Of what is open: another file may lie there by now.
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):
                 raise ChangeRefusedError(f"{path}: expected a regular file. Got a folder, pipe or device.")
@@ -123,6 +125,7 @@ class Disk:
         if like is not None:
             with suppress(PermissionError, AttributeError):  # only root may give a file away; Windows cannot
                 os.chown(place, like.st_uid, like.st_gid)
+            # After the owner, as to change that takes bits of the mode away.
             os.chmod(place, stat.S_IMODE(like.st_mode))  # noqa: PTH101 - a new file, no link
 
     def sync(self, path: str) -> None:
@@ -140,6 +143,7 @@ class Disk:
 
     def remove(self, path: str) -> None:
         """Remove a file."""
+        # One call each, here and below: a test counts and fails them one by one.
         os.unlink(self._absolute_path(path))  # noqa: PTH108
 
     def make_folder(self, path: str) -> None:

@@ -152,6 +152,7 @@ def facts_in(text: str) -> int:
     return sum(parse_fact(line.removesuffix("\r")) is not None for line in lines)
 
 
+# A guess of where a plan is a mistake more often than a wish.
 MOST_REMOVED = 0.3
 """The share of the memories that a change may remove without ``force=True``."""
 OPS = ("create", "update", "delete", "move")
@@ -241,6 +242,7 @@ class Edits(Tabular):
         for row in self._rows:
             self._read(row["path"], row["sha256"])
             if row["at"] is None:
+                # y
                 row["before"] = self._before[row["path"]]  # whatever the plan says that stands there
         self.refused = describe(pa.Table.from_pylist(_by_file(refused), schema=REFUSED), memkit="refused")
 
@@ -620,6 +622,7 @@ _EXPECTED = {
 
 def _checked_splices(path: str, text: str, splices: list[Splice]) -> list[Splice]:
     """The sorted splices of one file, which must not overlap; in JSON, commas are removed with their items."""
+    # Once each, as two policies may want the same text gone.
     splices = sorted(dict.fromkeys(splices), key=lambda splice: splice[:2])
     if path.lower().endswith((".json", *LINES)) and not all(splice.text for splice in splices):
         splices = sorted(_settled(path, text, splices), key=lambda splice: splice[:2])

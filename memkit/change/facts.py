@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from memkit.evaluation.profile import Profile
 
 Change = Callable[[Draft, users.UserFacts, Row], None]
+# A round number: who forgets picks one by hand.
 _CANDIDATES = 5
 """Hits that are shown to who forgets or updates by a query."""
 _MEMKIT_POLICIES = ("admission", "classifier")
@@ -85,6 +86,7 @@ class _Meant(NamedTuple):
     least_score: float | None
 
 
+# A guess: calibrated scores of what answers lie far above.
 LEAST_SCORE = 0.1
 """Below it, what a query returns first is hardly ever what it asks for: nothing is forgotten or updated for it."""
 

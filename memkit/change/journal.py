@@ -41,6 +41,7 @@ _REPEATED = "again-"
 """Prefix of a record that is set aside where a record of that name exists."""
 # A round number: a message is for a person.
 _MAX_LISTED = 10
+# A round number: old texts are kept so long, and `memkit undo --clear` removes them.
 KEPT = 100
 """How many changes can be undone, one after the other; each keeps its old texts."""
 
@@ -408,6 +409,7 @@ class Journal:
         new, todo = (self._place(record.number, digest, state) for state in (NEW, TODO))
         try:
             self._stage(record, new, data, contents)
+        # Also for a Ctrl-C: nothing is decided yet, so what was staged must go.
         except BaseException as error:
             with suppress(OSError):  # what cannot be rolled back now is when the folder is next opened
                 self._take_back(new, record)

@@ -35,6 +35,7 @@ _ONE = threading.Lock()
 _MAX_SLUG = 30
 """Characters of the slug of a session."""
 _SESSION = re.compile(r"\d{4}-\d{2}-\d{2}-.+\.md")
+# A guess: an evening that goes past midnight is one session.
 _OPEN_FOR = timedelta(hours=4)
 """How long after its last turn a session of an earlier day stays open; the document names no end of a session."""
 

@@ -24,6 +24,7 @@ from memkit.text.sentences import SNIPPET, snippet
 
 # A screen of rows with their texts.
 ROWS = 20
+# Secrets are looked for in all of it at each look; a guess of what is enough.
 _READ, _LEAD, _LONG_LEAD = 4000, SNIPPET, 600
 """Characters of a text that are considered; the length of a snippet around the query's words, and of a message."""
 _BEYOND = 1000
@@ -202,6 +203,7 @@ def _mask_of(table: pa.Table, shown: list[Any]) -> Mask:
     return hide | named_in(table, texts) if {"memory_id", "text"} <= {*table.column_names} else hide
 
 
+# Thirds: the score is no probability, so finer words would say too much.
 _LOW, _HIGH = 1 / 3, 2 / 3
 """Where an answerability is no longer low, and where it is high."""
 

@@ -57,6 +57,7 @@ NOT_FOUND = "not_found"
 STAGES = result_schema(
     (pa.string(), "disposition"), (pa.int64(), "n"), (pa.float64(), "share"), (pa.int64(), "n_queries")
 )
+# A declared rule, and no measured one.
 _LARGEST = 0.25
 """A unit with a larger share of the queries would decide a mean over queries alone."""
 
@@ -137,6 +138,7 @@ class Task:
         return f"Task({type(self.search).__name__}{''.join(changed)})"
 
 
+# The type checker lets no method be replaced; what the dataclass made is wrapped, so that old names are refused.
 Task.__init__ = current_names(Task.__init__)  # type: ignore[method-assign]
 SHARED = {
     each.name: replace(each.metadata["param"], name=each.name) for each in fields(Task) if "param" in each.metadata

@@ -37,8 +37,10 @@ from memkit.text.analyse import Analyser
 from memkit.text.chunk import has_alnum, without_text
 
 OWN_WORDS = "own words"
+# A guess: a long question.
 _ASKED = 16
 """How many first words ask for a memory without a heading."""
+# Guesses: what is found that often is a list, a contents page or boilerplate.
 _OFTEN, _TIMES = 0.1, 3.0
 """A hub is among the first k of at least this share of the queries, and this many times as often as by chance."""
 _UNREACHED = result_schema(

@@ -481,6 +481,7 @@ def held_out_groups(names: Sequence[str], share: float, seed: int) -> Any:
     return np.array([places[name] < share for name in names])
 
 
+# A round number.
 _ROWS = 200
 """Rows of a table in a report, which is a file to be read."""
 

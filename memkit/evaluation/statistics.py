@@ -296,6 +296,7 @@ RESAMPLES = 1_000
 """Folds of units and resamples of them, as in the simulation of three methods above, whose figures hold for these."""
 REJECTED = 0.1
 """The plateau is what a model confidence set at 90 % does not reject."""
+# A guess: else a difference without spread would be infinitely sure.
 _LEAST = 1e-5
 """The least deviation, as a share of the largest, that a difference is divided by."""
 _CELLS = 2**22

@@ -50,6 +50,7 @@ from memkit.search.steps.recall import DEPTH, WEIGHTS
 from memkit.tables.age import OF_DECAY
 from memkit.tables.database import sql_with
 
+# 1.6 GB; a round bound.
 MOST_SCORES = 200_000_000
 """The most scores, of 8 bytes each, that a sweep holds."""
 

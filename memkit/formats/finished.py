@@ -197,6 +197,7 @@ def _copies(memories: pa.Table, marked: list[str], paths: Collection[str]) -> li
     ]
 
 
+# A round number; it bounds the memory.
 _FEW = 10_000
 """Memories that are looked at at the same time."""
 # What a bracket or a parenthesis follows is a link.

@@ -35,6 +35,7 @@ from memkit.formats.syntax.front_matter import FrontMatter
 from memkit.formats.syntax.nodes import LINES, Node, StructureError, load_json
 from memkit.formats.syntax.places import block
 
+# As the document has them (Validation Rules).
 MAX_SUBJECT, MAX_KEYWORDS, MAX_KEYWORD, MIN_BODY = 200, 20, 50, 10
 """Characters of a subject, keywords, characters of one, and characters of a text that make a sound note."""
 _ACTIONS = ("add", "delete", "embedding")

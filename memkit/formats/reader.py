@@ -245,6 +245,7 @@ def unsettled(stats: Mapping[str, Stat | None], began: int, tick: int) -> frozen
     )
 
 
+# A guess: a clone writes thousands of files within a minute.
 _ONE_TIME = 60_000_000
 """Files changed within so many microseconds were probably written by one clone or copy."""
 

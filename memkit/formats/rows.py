@@ -201,15 +201,19 @@ PROBLEM_ORDER = ("path", "line", "rule", "field", "message", "memory_id")
 _NO_WORD = re.compile(r"[\W_]+")
 # As the ids of sections are documented; another length would give labelled memories other ids.
 _MAX_SLUG = 60
+# A line of a list beside a date and a place.
 _TITLE = 60
 """The most characters of a title that is made of first words."""
+# A guess: with longer ones, headings would outweigh the text below them.
 _MAX_NAME = 200
 """The most characters of a heading in heading_path, as every section below repeats it."""
 _BLANK: tuple[tuple[str, object], ...] = (("title", ""), ("tags", ()), ("extra", "{}"))
 """The defaults of a memory's columns."""
+# Ten megabytes, so that memory is that of Arrow's columns.
 HELD_ROWS = 10_000
 """The most rows of a table kept as dicts, of about 1,000 bytes each, before they are converted to Arrow."""
 
+# A round bound: a column of many pieces is slow to ask.
 _SPLICED = 64
 """Up to this number, changed files are spliced into tables without copying the other rows."""
 

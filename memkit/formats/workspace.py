@@ -154,6 +154,7 @@ _Upper = tuple[Heading, datetime | None, time | None]
 _NO_UPPER: _Upper = Heading(0, 0, ""), None, None
 _Told = tuple[datetime | None, time | None, str | None]
 """The day and the time of a section, and what the day is from."""
+# A round bound: a file of 64 MB may have 30 million headings.
 _FEW = 1_000
 """The most headings of a file that are kept while it is read: a line may be a single sign."""
 _OPENING = 1_000  # characters of an entry in which its time is looked for: a line may be a file, and is cached

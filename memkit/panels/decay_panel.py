@@ -33,6 +33,7 @@ from memkit.tables.age import OF_DECAY, factors
 from memkit.tables.corpus import Corpus
 from memkit.text.secrets import mask
 
+# As in the note of a search.
 _FADED = 0.05
 """Below this factor a memory is said to have faded."""
 _FARTHEST = 36_500.0

@@ -45,6 +45,7 @@ _PLACES = 10
 """The places of ndcg@10, by which it is told which hits could change the verdict."""
 
 
+# A guess: a quarter of an hour of judging.
 KNOWN = 60
 """How many known items are asked about where no labels are given."""
 

@@ -35,6 +35,7 @@ from memkit.search.retriever import Retriever
 from memkit.text.chunk import Chunker
 
 _METRIC, _JUDGED, _DEPTH = "ndcg@10", "judged@10", 100
+# Eight questions take some 40 ms, which nobody notices; the others bound the memory.
 _FEW, _KEPT, _FITS = 8, 500, 6
 """Queries that are asked while a slider moves; settings whose scores are kept; fits whose candidates are kept."""
 

@@ -92,9 +92,11 @@ COMMITS = table(
 )
 """The tables of `memkit.history`, which are in a corpus that has one."""
 
+# A round number.
 _AHEAD = 200
 """The number of commits whose files are requested together, as each request waits for git."""
 _ENDINGS = tuple({ending.encode() for format in FORMATS for ending in format.endings})
+# A round bound of memory: Python's texts take up to four bytes a character.
 _HELD_CHARS = 2**24
 """The characters of text that are held in Python before they go to Arrow."""
 

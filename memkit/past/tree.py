@@ -20,6 +20,7 @@ from memkit.formats.disk.files import (
 )
 from memkit.past.repository import Change, Commit, Repository
 
+# A round bound.
 MOST_PATHS = 500_000
 """Files and folders of a revision; a tree of a few hundred bytes can have any number of them."""
 _FOLDER, _LINK, _MODULE = b"40000", b"120000", b"160000"

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
 FAINT, FAINTER = "#80808073", "#80808045"
 """See-through greys, which stand back on a light and on a dark page: of what belongs nowhere, and of what is free."""
+# A round number.
 MARKS = 400
 """The most marks of a picture that a page shows without a wait."""
 WIDE, HIGH = 700, 320

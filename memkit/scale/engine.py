@@ -24,6 +24,7 @@ from memkit.schemas import Floats, Ints, Mask
 from memkit.search.fitted.index import MemoryIndex
 
 LOCAL = "local"
+# A round bound of what one expression of a filter holds.
 ALLOWED = 10_000
 """Most row numbers in a filter; for more rows, more candidates are fetched and filtered here."""
 # As in a local search: rows that tie with the last one are settled in double precision.

@@ -43,8 +43,10 @@ from memkit.tables.lake import TOTALS
 from memkit.tables.untrusted import with_nulls
 from memkit.text.analyse import ranges
 
+# Eight buckets of 50,000 memories take 1.2 GB; one of 400,000 took 2.
 OPEN = 8
 """Most bucket indexes in memory; the least recently used is dropped first."""
+# A round bound; 100,000 long notes take 2.6 GB.
 AT_ONCE = 2_000_000
 """Most memories for one index in memory, for traces, sweeps and audits."""
 _SUBQUERY = re.compile(r"(?i)\b(?:select|from|with)\b")

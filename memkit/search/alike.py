@@ -310,6 +310,7 @@ def _trigrams(text: str) -> Ints:
     return distinct((signs[:-2] << 42) + (signs[1:-1] << 21) + signs[2:])
 
 
+# `text.facts.n_shared` counts many pairs at once, but has no room: trigrams as numbers take all 63 bits.
 def _n_shared(left: Ints, right: Ints) -> int:
     """How many numbers two ascending lists share; a stable sort only merges them."""
     both = np.sort(np.concatenate([left, right]), kind="stable")

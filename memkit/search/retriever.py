@@ -41,6 +41,7 @@ from memkit.text.secrets import mask, without_secrets
 if TYPE_CHECKING:
     from memkit.tables.corpus import Corpus
 
+# A guess: as many words as a long question has.
 STRONGEST = 12
 """So many words of a memory are searched, those of most weight by tf-idf."""
 _SATURATION = 1.2

@@ -24,11 +24,13 @@ from memkit.errors import MemkitError, MissingExtraError, ParameterError, Policy
 from memkit.serve.tools import Tools, check_limits
 from memkit.text.secrets import mask
 
+# As long as clients of MCP wait after they close the input, before they send a signal.
 _GRACE = 2.0
 """Seconds that a running tool gets to finish after the client is gone or the server is stopped."""
 _INTERRUPTED = 130  # as shells say it: 128 and the number of the signal
 MAX_BODY = 2 * 2**20
 """Maximum bytes of a request over HTTP: every request within the tools' limits fits."""
+# A round bound; 40 threads work at once.
 MAX_CALLS = 100
 """Connections and calls over HTTP at the same time; further ones are answered with 503."""
 _ESCAPE = re.compile(rb"(\\u[dD][89abAB]..\\u[dD][c-fC-F]..)|(\\u[dD][89a-fA-F]..)|\\.")

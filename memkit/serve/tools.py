@@ -99,6 +99,7 @@ def _in_own_folder(user: str, path: str | None) -> bool:
     return all(parts[index + 1] == user for index in range(len(parts) - 2) if parts[index].casefold() == _HOME)
 
 
+# A round number: a question, and no document that somebody pasted.
 MAX_LOGGED = 1_000
 """Characters of a query that the log keeps."""
 _APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK"))
@@ -180,6 +181,7 @@ class Calls:
 
 P = ParamSpec("P")
 T = TypeVar("T")
+# A result of 10 MB takes clients over three seconds; a round bound below that.
 MAX_TEXT = 1_000_000
 """Maximum characters of a file, of facts or of a context in one answer."""
 LIMITS = {

@@ -52,6 +52,7 @@ BY_MONTH = f"""
     from memories group by all order by all
 """  # noqa: S608  # a word of memkit's own
 """SQL: how many memories of each kind were made in each month."""
+# Above the least number that a double holds with all its digits, 2e-308.
 _LEAST_FACTOR = 1e-300
 """A factor never becomes 0, so that a score above 0 stays above it."""
 _DAY = 86400e6  # microseconds

@@ -126,6 +126,7 @@ def index_text(memories: pa.Table) -> dict[str, pa.Table]:
     available = {*memories.column_names} - ({"description"} if "heading_path" not in memories.column_names else set())
     searched = [name for name in SEARCHED if name in available]
     read = ["memory_id", *searched, *(["heading_path"] if "description" in searched else [])]
+    # By id, so that the index does not depend on the order of files.
     bodies = f"select memory_id, {searchable_sql(searched)} as body from memories order by memory_id"  # noqa: S608  # no data in it
     with session() as con, interruptible():
         con.register("memories", memories.select(read))

@@ -36,6 +36,7 @@ from memkit.tables.untrusted import read_json
 FOLDER, SEEN = "folders", "seen.json"
 # As much as the cache of vectors may take; folders that nobody reads go earlier.
 MAX_BYTES = 4 << 30
+# A round number: a month.
 MAX_DAYS = 30
 """The most that is kept, of all folders, and how long one is kept that nobody reads."""
 _PATIENCE = 5.0
@@ -44,6 +45,7 @@ _DAY = 86_400
 _NOT_KEPT = ("as_of", "rules", "formats", "rev", "instructions")
 """Options with which a folder is not kept: a moment, code, another state of the folder, files outside of it."""
 _IN_KEY = ("format", "max_file_bytes", "plugin_globs", "dates", "timezone", "hidden", "json")
+# Whatever is wrong with what is kept, the folder itself is there: only time is lost.
 _FAULTS = (MemkitError, OSError, RuntimeError, pa.ArrowException, ValueError, KeyError, TypeError, AttributeError)
 
 

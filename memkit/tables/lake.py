@@ -215,6 +215,7 @@ def check_path(folder: Path) -> Path:
     return path
 
 
+# A page; a pointer has some 60 bytes.
 _MOST_POINTER = 4_096
 """Bytes that are looked at for what a pointer says."""
 
@@ -286,6 +287,7 @@ def _point_to(folder: Path, staged: Path, lasts: bool) -> None:
     sync(staged, lasts)
     database = staged / DATABASE
     if database.exists():
+        # It is no part of the snapshot: its bytes differ from save to save.
         database = database.rename(folder / f"{_SAVING}{DATABASE}")
     (manifest,) = staged.glob("*.json")  # which names all other files with their hashes
     snapshot = folder / (SAVED + digest_of_path(manifest))
@@ -428,6 +430,7 @@ _STATE_SCHEMAS = {name: _SCHEMAS[name] for name in _STATE_TABLES} | {
     "files": _FILE_STATES,
     "said": pa.schema([_SCHEMAS["memories"].field(name) for name in _SAID]),
 }
+# Parquet's dictionaries pay for short values: names, dates, kinds.
 _REPEATED = 64
 """Bytes of a value above which values are mostly different."""
 

@@ -33,10 +33,12 @@ COLUMNS = ("user_id", "format", "layout", "kind", "scope", "title", "heading_pat
 """The columns of ``memories`` that tell an owner."""
 NOBODY = -1
 _CODES = ("user", "store", "subject", "log", "file")
+# Guesses, which tests of templates hold; in a small folder four pages may share a heading by chance.
 _MANY, _SHARE = 5, 0.1
 """A heading that so many pages have, and such a share of all, belongs to a template and is no subject."""
 # As in `text/sentences`: forms of a word mostly differ after the fifth letter.
 _STEM = 5
+# A round bound: pairs grow with its square.
 _MOST_NAMING = 100
 """A title that more texts name than this is a word like any other: only equal texts are compared by it."""
 _SHOWN = 2_000
@@ -348,6 +350,7 @@ def _joined(n: int, ends: NDArray[np.int64]) -> Ints:
         for side in ends.T:
             np.minimum.at(part, before[side], least)
             np.minimum.at(part, side, least)
+        # Each row follows what its part was joined to, so that a long chain takes few rounds.
         part = part[part]
     return np.unique(part, return_inverse=True)[1].astype(np.int64)
 
@@ -549,6 +552,7 @@ def numbered(*codes: Ints) -> Ints:
     for code in codes[1:]:
         low = int(code.min(initial=0))
         whole = whole * (int(code.max(initial=0)) - low + 1) + (code - low)
+        # From 0 again after each column, or the products would not fit 64 bits.
         whole = np.unique(whole, return_inverse=True)[1].astype(np.int64)
     return np.unique(whole, return_inverse=True)[1].astype(np.int64)
 

@@ -276,6 +276,7 @@ def _batches(source: Any, file: BufferedReader | BytesIO, where: Path) -> Iterat
 _LARGE_COLUMNS = frozenset({"text", "extra"})
 """Columns that are copied into the sandbox only when a query names them: they hold most of a corpus's bytes."""
 
+# A round bound: a query over 100,000 memories takes far less.
 TIMEOUT_S = 10.0
 """The default time limit of a query from an untrusted source."""
 
@@ -317,10 +318,13 @@ _JOINED = frozenset(
     | {"array_zip", "json_object", "json_array", "json_merge_patch", "json_deep_merge", "json_merge_patch_diff"}
     | {"json_set", "json_insert", "json_replace", "overlay", "path_join"}
 )
+# A round number, which nobody writes by hand.
 MAX_DEPTH = 100
 """How many brackets may be open at once, also in its texts."""
+# A round number.
 MAX_GROWTH = 100
 """How many times as long as its arguments a value may get."""
+# Guesses: a sort or a join of all columns takes a few times their size.
 _FREE_BYTES, _BYTES_PER_BYTE = 2 * 2**30, 8
 """Memory for a query: so many bytes, and so many per byte of the tables."""
 _LOCK_DOWN = "set temp_directory = ''; set enable_external_access = false; set lock_configuration = true"
@@ -524,6 +528,7 @@ def _growth(call: Mapping[str, Any]) -> int:
             return MAX_GROWTH + 1
         what = _constant(arguments[1]) if name == "replace" else None  # a pattern may match between two letters
         return max(1, -(-len(text) // len(what))) if isinstance(what, str) and what else len(text) + 1
+    # `bin` writes eight digits a byte, the others fewer signs.
     return 8 if name in _EXPANDING else 1
 
 

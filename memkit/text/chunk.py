@@ -100,6 +100,7 @@ _LETTER = re.compile(r"[^\W_]")
 _INTRODUCES = re.compile(r"[ ]{0,3}#{1,6}(?:[ \t].*)?|\s*|.{0,60}:[ \t]*")
 """A heading, a blank line, or a short one that ends in a colon."""
 _BLANK_LINES = re.compile(r"(?:[^\S\n]*\n)+")
+# A guess: three or four words; with fewer a chunk is found by chance.
 _FEWEST = 20
 """Letters and digits of the shortest chunk, unless a quarter of a chunk or the memory has fewer."""
 

@@ -30,8 +30,10 @@ from memkit.text.statements import Reader
 _FACT_CHARS = 240
 # The share of words from which two sentences are put beside each other, and from which two facts are.
 _ALIKE, _ALIKE_FACTS = 0.5, 0.3
+# Two texts of 500 sentences each; a round bound.
 _MOST_PLACES = 250_000
 """Pairs of sentences of two texts that are compared; beyond, texts are compared as a whole, as facts are."""
+# Two texts of 50 statements each; a round bound.
 _MOST_SHOWN = 2_500
 """Pairs of statements of two texts whose values are compared."""
 _AT_ONCE = 2_000_000

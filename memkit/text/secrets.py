@@ -313,9 +313,11 @@ def is_mixed(value: str) -> bool:
     return bool(_DIGIT.search(value) and _LETTER.search(value))
 
 
+# Guesses: shorter values stand within words by chance, and longer ones are data.
 LEAST, _MOST, _BOUND = 8, 1024, 60
 """Characters of a value that is known again, least and most, and those after which a pattern may have cut it."""
 _AT_ONCE, _MANY = 5, 10_000  # kinds, and texts
+# Names and cells, which recur; a long text is looked through once.
 _KEPT = 500
 """Characters of a text whose secrets are remembered, at most."""
 _STARTS = re.compile(r"(?<![^\W_])[^\W_]|[^\w\s]|_")

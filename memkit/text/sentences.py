@@ -33,6 +33,7 @@ _BORDER = re.compile(
     r"|[\"'»”’)\]*_`]*[ \t]+(?=[\"'«“(\[*_`—–-]*(?P<next>[^\W_]))|(?<=[。！？])(?=\S))"
 )
 _LAST_WORD = re.compile(r"(?<![^\W\d_])([^\W\d_]+)\.\Z")
+# Editors wrap at 72 and more; a guess far enough below.
 _WRAPPED_AT = 40
 """A line that goes on in the next has at least so many characters."""
 _ENDS = re.compile(r"[.!?…:;|。！？][\"'»”’)\]*_`]*[ \t]*\Z")
@@ -197,10 +198,12 @@ def _says(heading: str) -> bool:
     return label is not None and len(telling) + bool(number) >= _FEW
 
 
+# Three lines of a terminal.
 SNIPPET = 240
 """Characters of a snippet."""
 _ANY_WORD = re.compile(r"[^\W_]+")
 _BLANK = re.compile(r"\s+")
+# A snippet is made for every hit, in some 20 µs; no stems are looked up for it.
 _STEM, _SHORT = 5, 2
 """Two words with the same first letters count as forms of one word: good enough for display, not for search."""
 _LEADING = re.compile(rf"\A[ \t]*(?:(?:>|[-*+•](?=[ \t])|{BOX}(?=[ \t])|#{{1,6}}(?=[ \t]))[ \t]*)+")

@@ -170,6 +170,7 @@ _COPULA = re.compile(
     r"\A(?:the|our|my|his|her|their|its|\S+['’]s)\s+(?P<key>[^,.;:!?()\n]{2,40}?)\s+(?:is|are|was|=)\s+(?P<value>[^\n]{1,60}?)[.;]?\Z",
     re.IGNORECASE,
 )
+# A guess: three long sentences.
 _MOST_CHARS = 400
 """A longer statement is prose, or data of a program, and is not compared."""
 # Words; with more it is a sentence that has a colon.

@@ -86,6 +86,7 @@ def times(text: str, today: date) -> list[Span]:
     return list(dict.fromkeys(spans))
 
 
+# With it «вчера» finds .67 of five hits from that day; of other numbers no figure was kept.
 _TIMES_DAYS = 4
 """How often the dates are repeated in a query, so that they outweigh words such as "yesterday"."""
 

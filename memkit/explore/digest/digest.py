@@ -61,6 +61,7 @@ DIGEST = table(
     column("before", pa.string(), "what it replaces or contradicts; null where that is not known; secrets are masked"),
 )
 """The table of `Digest`."""
+# A guess: a section that is read at a glance.
 LINES = 6
 """The rows of a section that a page shows."""
 

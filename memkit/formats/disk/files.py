@@ -20,8 +20,10 @@ from memkit.formats.disk.source import READ_FLAGS, Source, decode
 from memkit.formats.format import MARKDOWN
 from memkit.formats.rows import Rows
 
+# Larger files are logs or data: a round bound, and a parameter of `mk.read`.
 MAX_FILE_BYTES = 64 * 2**20
 """Files above this are `file_too_large`."""
+# Enough to see what it is; a round number.
 HEAD_BYTES = 64 * 2**10
 """What is read of a file that is too large."""
 # A page at a time of a file that has grown, or whose size says 0.
@@ -51,6 +53,7 @@ VAULT = ".obsidian"
 """The folder that marks a vault."""
 HIDDEN = ("known", "all", "none")
 """What ``hidden=`` may say: `HIDDEN_PLACES` are read, all hidden files are, none are."""
+# A round bound: `.git` and caches may hold a million names.
 MOST_COUNTED = 20_000
 """The most names that are looked at to count the Markdown files of hidden folders that are not read."""
 SKIPPED_WITH = frozenset({IGNORE_FILE, "pyvenv.cfg"})

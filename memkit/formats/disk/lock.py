@@ -200,6 +200,7 @@ CALLS = f"{STATE}/calls.jsonl"
 """The log of searches by ``memkit serve``, one per line."""
 ASIDE = f"{STATE}/aside"
 """The folder for files that could not be put in their place, and for foreign records."""
+# A change holds the lock for milliseconds; whoever holds it longer hangs.
 PATIENCE = 5.0
 """Seconds that a reader or writer waits for another."""
 # A reader waits for a change of some milliseconds; it looks more often than a person notices.

@@ -40,6 +40,7 @@ DETECTED = {
 """Small letters of alphabets, and the encodings that a detector tells of each, by its names and by the usual ones."""
 OTHERS = ("cp1250", "cp1252", "cp1254", "cp874", "gb18030", "big5", "cp932", "cp949", "euc_jp")
 """Encodings of texts that are none of those; that it is one of these is never sure."""
+# These and the shares below are guesses that tests hold: what stays in doubt is U+FFFD with a row.
 LEAST_BYTES, SAMPLE_BYTES = 64, 2**16
 """Below so many bytes that are no ASCII a detector guesses; above it looks no further than so many."""
 LEAST_COHERENCE = 0.3

@@ -211,6 +211,7 @@ SPLIT = Fields(
 )
 _DATE = re.compile(r"(?:.*/)?\d[\d-]*", re.DOTALL)
 """A folder of a workspace's logs."""
+# Wide enough for Cyrillic and for code: only a number that no counter gives is reported.
 _CHARS = (1.5, 6.0)
 """Characters of a token: counters differ by language and model, none so far."""
 

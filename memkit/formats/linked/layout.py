@@ -26,6 +26,7 @@ from memkit.formats.spelling import TAGS, plain
 from memkit.formats.syntax.places import UUID
 from memkit.formats.workspace import OF_DATES
 
+# A guess; it bounds what an unknown folder costs before it is read.
 SAMPLE = 24
 """The most files of one folder that are opened to decide what it holds."""
 # A round bound.

@@ -28,6 +28,7 @@ DEFINED = re.compile(
 """The line that says where ``[text][name]`` leads; a footnote's is none, nor is one of which words follow the place."""
 _CODE = re.compile(r"(`(?<!``)`{0,2})(?!`)[^\n]{1,1000}?(?<!`)\1(?!`)")
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//")
+# A round bound, so that a bracket that nothing closes is not looked for to the end.
 _TEXT_BEGINS = 500
 """The most characters of a link's text."""
 

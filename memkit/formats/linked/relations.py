@@ -51,8 +51,10 @@ _HELD = 10_000
 """Links that are looked at at the same time."""
 _KEPT = 50_000
 """So many links are kept with where they lead, at up to 1,000 bytes each: the next read looks up new ones only."""
+# A round number: more rows say no more than one.
 _MANY_HOLLOW = 10
 """The pages without a text from which a folder has one row for them all."""
+# A round number: each hint compares a name with all pages.
 _HINTS = 50
 """How many dead links of a folder get a suggestion, and how many pages a message names."""
 

@@ -54,6 +54,7 @@ from memkit.formats.syntax.nodes import Node
 
 # A guess: names of things have one or two words.
 LEAST_WORDS = 3
+# Chosen, as the numbers below, on exports of many programs' notes and chats.
 LEAST_LETTERS = 0.4
 """The least share of letters among the signs of prose that are no blanks."""
 LONGEST_WORD = 25
@@ -319,6 +320,7 @@ LISTS = (
 """Keys under which a document may hold its list."""
 _CHATS, _TURNS = ("chats", "left_chats"), ("chat_messages", "messages")
 """Keys under which Telegram has chats, each in a ``list``, and under which a conversation has its turns."""
+# A round bound: larger JSON is mostly data of a program.
 MAX_BYTES = 2**20
 """Larger files are only named, unless ``json='rows'`` asks for their rows."""
 _TRANSCRIPTS = (

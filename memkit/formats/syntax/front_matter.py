@@ -285,6 +285,7 @@ def _scalar(raw: str) -> str | None:
 
 
 _VALUE = re.compile(r"( *(?:- )?[\w-]+: +)(\S.*?) *$")
+# A round bound: the block is parsed once for each.
 _MOST_MENDED = 8
 """How many values of one block may need quotes."""
 

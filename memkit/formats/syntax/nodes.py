@@ -20,6 +20,7 @@ import yaml
 
 from memkit.base.checked import without_surrogates
 
+# A round number far below Python's limit of recursion.
 MAX_DEPTH = 100
 """Nesting that no memory needs; deeper input is refused before it can exhaust the stack, however deep the caller is."""
 
@@ -356,6 +357,7 @@ def _cleaned(value: Any) -> Any:
 
 YAML = (".yaml", ".yml")
 """The suffixes of YAML files."""
+# A round bound: nine lines of aliases can stand for a billion nodes.
 MAX_ALIASED = 1_000_000
 """Characters, and nodes, that aliases may add to one file."""
 MAX_DIRECTIVES = 100

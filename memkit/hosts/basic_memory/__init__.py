@@ -31,6 +31,7 @@ _TAG = re.compile(r"(?<!\S)#(?=[^\W\d_])([\w/-]+)((?:#[\w/-]+)*)")
 _CONTEXT = re.compile(r"[ \t]\(([^()\n]*)\)$")
 _RELATION = re.compile(r"""(?:"([^"\n]+)"|'([^'\n]+)'|([\w-]+))[ \t]+\[\[([^\[\]\n]+)\]\][ \t]*(?:\(([^()\n]*)\))?""")
 _CATEGORIES = re.compile(r"\n[ \t]*[-*+][ \t]+\[[^\[\]()\n]{2,}\][ \t]")  # not with ^: see memkit.base.fences
+# A guess: one or two such lines stand in any Markdown.
 LEAST = 3
 """Observations that a file without a permalink needs to be of this layout."""
 

@@ -89,6 +89,7 @@ _COMMENT = re.compile(r" {0,3}<!--")
 _BULLET = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+")
 _MOST_FILES = 24
 """The most files beside a MEMORY.md that are opened to tell what it is."""
+# A guess: shorter lines are alike by chance.
 _LEAST_STATED = 30
 """The least characters of a line that may repeat the instructions, or a line above."""
 _ONCE = Rule("duplicate_entry", "claude", "", "each line of a MEMORY.md once")

@@ -112,6 +112,7 @@ class ClaudeStore(LayoutStore):
 
 _LINKED = re.compile(r"[ \t]*[-*+][ \t]+\[[^\[\]\n]*\]\([^()\n]*\.md\)[^\n]*")
 _BLANK = re.compile(r"\s+")
+# Guesses: with the title a line stays below `LONG_LINE`.
 _HOOK, _ABOUT = 100, 160
 """The most characters of a new line's hook, and of a new file's description."""
 OLDER = "older.md"

@@ -17,6 +17,7 @@ _DATED = re.compile(
     re.IGNORECASE,
 )
 _BY_NAME = re.compile(rf"(?<![\w/]){MEM}[^\s()\[\]<>,;]*[\w]")
+# A guess: templates of its users have the date in the first lines.
 _LOOKED_AT = 20
 """The lines below the title in which a line says when the memory is from."""
 

@@ -43,6 +43,7 @@ _BATCH_LETTERS = 8_000_000
 # A guess of where the import of FAISS and its signatures pay.
 _SMALL = 512
 """Of a scope of fewer texts every pair is looked at; FAISS is asked about larger ones."""
+# Near sizes bound what two texts may share more closely; a guess of what groups are worth their number.
 _SIZE_STEP = 1.1
 """The ratio of the sizes from which texts are of two groups."""
 _GROUP = 2048

@@ -117,6 +117,7 @@ _CONTEXT = ("date", "heading_path", "description", "aliases", "front_matter")
 _COLUMNS = ("heading_path", "created_at", "updated_at", "title", "tags", "description", "aliases", "layout", "extra")
 _AT_ONCE = 8192
 """Memories that are cut together: what is made on the way takes several times the memory of their texts."""
+# A round bound: beside each chunk, a title of a megabyte would take the square of its length.
 _LONG = 4096
 """Bytes of a title, of tags or of another column above which it is searched with a memory's first chunk only."""
 

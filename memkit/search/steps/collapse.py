@@ -23,6 +23,7 @@ from memkit.search.steps.prefer import Params as Before
 BELOW, LOW = "below_k", "below min_score"
 FOLDED = 50  # independent of k, so that the first hits do not depend on k
 """Near-duplicates are looked for among so many best candidates."""
+# A guess; under more settings, the best of each are nearly all candidates.
 _FEW = 16
 """Settings whose best candidates are mostly the same."""
 

@@ -15,6 +15,7 @@ from memkit.search.step import Look, Step
 from memkit.search.steps.factors import Params as Before
 from memkit.tables.age import UNDATED_TO_DO
 
+# No other difference has a figure; with this one, likeness from .75 on cost no relevance.
 NEAR_TIE = 0.05
 """The greatest difference of two scores that a date decides."""
 ALIKE = 0.75
