@@ -47,6 +47,7 @@ _STEPS = 5
 _FEW, _PART = 1_000, 2_000
 """Memories that are rows of Python, and that have copies of their texts, at the same time."""
 _MAX_RULES = 10
+# Bounds, as in `formats/linked/links`: a bracket that nothing closes costs little.
 _LINK = re.compile(r"(?<!!)\[[^\]\n]{0,200}\]\(\s*<?([^)\s<>]{1,500})>?(?:\s+[\"'(][^\n]{0,200}?)?\s*\)")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//|#|\{|\$")
 _SCRIPTS = (

@@ -626,6 +626,7 @@ def _write_notes(job: Job) -> None:
             rest["expires_at"] = end_or_none(row["expires_at"])
             rest |= {"scope": row["scope"] if scope != row["scope"] else None, "source_id": row["source_id"]}
             rest |= {"pinned": row["pinned"] or None, "access_count": row["access_count"]}
+            # What a note must have wins over columns, and these over what was read beside them.
             fields = {**extra_of(row), **_filled(rest), **fields}
             try:
                 check_fields(fields)

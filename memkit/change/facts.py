@@ -197,6 +197,7 @@ class FactStore(Operations):
         kept = self._admit(new, draft.moment)
         _refuse_end(columns, draft.moment)
         new |= {name: kept[name] for name in ("kind", "importance", "expires_at")}
+        # In the document's order, so that a duplicate evicts nothing.
         self._refuse_duplicate(facts, new, draft.moment)
         evicted = self._to_evict(facts, new, draft.moment)
         id, meta = users.next_id(users.meta_text(draft, facts), facts, new["kind"])

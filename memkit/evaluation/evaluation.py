@@ -115,6 +115,7 @@ class Task:
         nullable=True,
         doc="What the mean is over. None is units where one unit has more than a quarter of the queries, else queries.",
     )
+    # As the pool of each arm: beyond it a search has no order to measure.
     depth: int = param(100, low=1, doc="How many hits a metric without @k looks at.")
     unjudged: str = param(
         "raise",

@@ -249,6 +249,7 @@ def _page_queries(corpus: Corpus, rows: list[dict[str, Any]], fields: list[str])
                 targets.setdefault(words.casefold(), {})[path] = words
         times: Counter[str] = Counter()
         for words_by_path in targets.values():
+            # A text that leads to several pages asks for none of them.
             ((path, words), *others) = words_by_path.items()
             page = pages[path]
             if others or (not keeps(path) if column else _bare(words) in page.names):

@@ -130,6 +130,7 @@ def timeline(
     }
     widened = search.with_params(**timeless, pool=max(search.pool, most))
     columns = ["created_at", "updated_at", "status", "superseded_by", "title"]
+    # One more than is shown, to know whether there are more.
     hits = widened.search(theme, most + 1, where=where, as_of=as_of, user_id=user_id, columns=columns)
     scores = hits["score"].to_numpy()
     above = hits.filter(pa.array((scores >= bar * scores.max(initial=0.0)) & (scores > 0)))

@@ -51,6 +51,7 @@ def _after(words: str) -> str:
     """What stands after the name of a copy, by these words; a bare one may end a name too, as in "server backup"."""
     return "|".join(
         (  # all repetitions are bounded: a name of one sign alone leaves nothing to come back to
+            # Bounds, so that names made to be slow are not; what programs write is shorter.
             r"\.sync-conflict-[\w-]{1,60}",
             r"[ _.-]{0,3}[(\[](?:\d{1,3}|[^()\[\]]{0,60}(?:conflicted copy|конфликтующая копия)[^()\[\]]{0,60})[)\]]",
             rf"[ _.-]{{0,3}}[(\[](?:[^()\[\]]{{0,60}} )?(?:{words})(?:[ _-]{{1,3}}[\d-]{{1,20}})?[)\]]",

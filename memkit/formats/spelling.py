@@ -23,6 +23,7 @@ from memkit.formats.syntax.nodes import Number
 from memkit.schemas import IMPORTANCE_WORDS, IMPORTANCES, STATUSES
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+# Python reads numbers of up to 4,300 digits; a field with more than 400 is none.
 _WHOLE = re.compile(r"[+-]?[0-9]{1,400}")
 _BRACKETED = re.compile(r"\[\[([^\[\]]*)\]\]|\s")
 """What divides words of which those of several are in brackets, and such a word."""

@@ -255,6 +255,7 @@ class _Values(Estimator):
         unit="ratio",
         doc="The confidence level of the interval of a success rate.",
     )
+    # A guess: a quarter.
     days: float = param(90.0, low=0, unit="days", doc="A pathway unused for longer is stale.")
 
 

@@ -226,6 +226,7 @@ class Versions:
         for place, new in enumerate(after):
             other = matched.get(place)
             if other is None:
+                # What comes back, as after a revert, goes on with its history.
                 back = self.gone.pop(new.memory_id, None)
                 row = self._row(None if back is None else self.chains[back], new, "added", (len(_lines(new)), 0))
                 if back is not None:

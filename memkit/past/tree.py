@@ -86,6 +86,7 @@ class Tree(Listing):
     def _walk(self, tree: bytes, listed: dict[str, Entry]) -> None:
         level, count = [("", tree)], 0
         while level:
+            # A level at a time, as each request waits for git.
             trees = self.repository.trees([id for _, id in level])
             below: list[tuple[str, bytes]] = []
             for folder, id in level:

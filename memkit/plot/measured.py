@@ -373,6 +373,7 @@ def surface_of(swept: Any, names: Sequence[str], metric: str, near: Mask, marked
     places = [places_on(swept, name) for name in names]
     across, up = places[0], places[1] if len(places) > 1 else means
     order = best_first(swept, metric)
+    # The best first, so that a point stands for the best of the settings that fall on it.
     front: dict[tuple[int, ...], int] = {}
     for index in order:
         front.setdefault(tuple(int(place[index]) for place in places), index)

@@ -156,6 +156,7 @@ _FRONT_MATTER = r"\A---[ \t]*\n(?:(?:[\w .-]+:|[ \t]+|[-#])[^\n]*\n)*?---[ \t]*(
 _OF_COURSE = r"duration|started|ended|messages|tokens|длительность|начало|начат[ао]?|законч\pL{2,5}|сообщений|токенов"
 """What a program says of how a session went: two such lines are a header without another one too."""
 _MARK = r"[ \t]*(?:>[ \t]*)*"
+# The bounds are guesses: names of fields and their values in headers are short, and prose with a colon is no header.
 _BESIDE = (
     rf"{_MARK}(?:(?:[-*>][ \t]+\*{{0,2}}|\*\*)\pL[^\n:*]{{0,40}}(?:\*{{0,2}}:|:\*{{0,2}})|(?:agent|model|user|mode|date"
     r"|time|start|end|from|to|cc|subject|reply-to|device|client|guild|app|language|агент|модель|пользователь|режим|дата"

@@ -262,6 +262,7 @@ class BucketIndex:
             end + np.searchsorted(some, index.rows.memory[row])
             for index, some, row, end in zip(indexes, chosen, rows, ends[:-1].tolist(), strict=True)
         ]
+        # The order of an order is its inverse: the place of each memory by id.
         order = np.argsort(np.argsort(by_id)[np.concatenate(memory)], kind="stable")
         table = pa.concat_tables([take_rows(index.table, row) for index, row in zip(indexes, rows, strict=True)])
         memories = memories.take(pa.array(by_id)).combine_chunks()

@@ -267,9 +267,11 @@ def _with_token(app: Any, token: str) -> Any:
             await app(scope, receive, send)
             return
         header = dict(scope.get("headers") or ()).get(b"authorization", b"")
+        # As long for each wrong token, so that nobody can find it letter by letter.
         if not hmac.compare_digest(header, wanted):
             await _refuse(send, 401)
             return
+        # All of it first: what the app reads later nobody could refuse by its size.
         body = await _body(receive)
         if body is not None and len(body) > MAX_BODY:
             await _refuse(send, 413, f"expected a request of {MAX_BODY:,} bytes at most.")

@@ -97,6 +97,7 @@ _ALNUM = r"[\p{L}\p{N}]"
 _USUAL = "[0-9A-Za-zА-Яа-я]"
 """Letters and digits that nearly every text has; Arrow compiles a pattern at each call, this one in a tenth."""
 _LETTER = re.compile(r"[^\W_]")
+# A line of up to 60 characters that ends with a colon is about what is below; a guess.
 _INTRODUCES = re.compile(r"[ ]{0,3}#{1,6}(?:[ \t].*)?|\s*|.{0,60}:[ \t]*")
 """A heading, a blank line, or a short one that ends in a colon."""
 _BLANK_LINES = re.compile(r"(?:[^\S\n]*\n)+")

@@ -488,6 +488,7 @@ _SAYS = (
     r"|[ \t]{1,3}(?:is|это|теперь|changed to|set to|(?:по|с)мен[а-я]{1,6} на)(?=[ \t]))"
     r"[ \t*]{0,4}(?P<quote>[\"'`«“])?"
 )
+# Six to 128 signs: shorter ones are words and numbers, and a longer one is data.
 _BARE = r"(?=\S{0,127}?\d)[^\s\"'`«“]{5,127}[^\s\"'`»”.,;:)!?|]"
 _PHRASE_LABELS = (
     r"password|passwd|pass ?phrase|pwd|парол(?:ь|я|ю|ем)|парольн(?:ая|ую|ой) фраз(?:а|у|ы|ой)|кодовое слово"

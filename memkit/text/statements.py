@@ -164,6 +164,7 @@ _STAMP = re.compile(
 )
 """The mark of an item; the time at which a line of a log was written, and who says it."""
 _KEY_VALUE = re.compile(
+    # A longer key or value is a clause with a colon in it, more often than a field.
     r"\A(?P<key>[^\W\d_][^:=|.!?\n—–]{1,40}?)(?:\s*[:=]\s+|\s+[—–]\s+)(?P<value>[^\n]{1,60}?)[.;]?\Z"
 )
 _COPULA = re.compile(
@@ -387,6 +388,7 @@ class Reader:
 
     def _statement(self, text: str, heading: frozenset[str] | None) -> Statement:
         tokens = list(self._tokens(text))
+        # From the end, so that of two spellings of a stem the first stays.
         words = {stem: word for kind, word, stem, _ in reversed(tokens) if kind in ("word", "unit", "date", "time")}
         key, value, attribute = self._attribute(text)
         in_value = list(self._tokens(value))
@@ -496,6 +498,7 @@ class Reader:
                 narrow = False
                 if affirmed.setdefault(stem, holds) != holds:
                     mixed.add(stem)
+        # At the end it denies all before it: «Кота у меня нет».
         if tokens and tokens[-1].plain == "нет":
             affirmed = {stem: not holds for stem, holds in affirmed.items()}
         return {stem: holds for stem, holds in affirmed.items() if stem not in mixed}, n_denials

@@ -51,6 +51,7 @@ _MARK = re.compile(r"#(?<![^\s(\[{,;:.!?«\"'—-]#)([^\W\d_][\w/-]*)")
 """``#word``: after a blank or an opening sign, and opening with a letter."""
 _MAY_MARK = re.compile(r"#[^\W\d_]")
 _COLOUR = re.compile(r"[0-9a-fA-F]{3}|[0-9a-fA-F]{4}|[0-9a-fA-F]{6}|[0-9a-fA-F]{8}")
+# Bounds, as in `links`.
 _LINKED = re.compile(r"\]\([^\n()]{0,1000}\)|\[\[[^\n\[\]]{0,1000}\]\]")
 LISTED = re.compile(rf"[ \t]*(?:[-*+]|\d{{1,9}}[.)]|\|)[ \t]*(?:\*\*|{BOX}[ \t]+)?!?\[[^ xX\]]")
 """A line of a list or a table that opens with a link."""

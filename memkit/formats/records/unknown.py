@@ -479,6 +479,7 @@ def add_row(
         return None
     places, names_of, rest = _places(item), _COLUMNS, item
     if prose:
+        # Of fields of one name the record's own counts first, then the one nearest to the prose.
         places = [places[0], *map(_plain, above(item, prose.place, dict)[:0:-1]), *places[1:]]
         names_of = {**_COLUMNS, "source_id": (*IDS, "key")}
         rest = without(item, prose.parts)

@@ -418,6 +418,7 @@ class _Graph:
         extra = json_text({**_rest(node, date), **others, **beside})
         base: Row = {"format": "mcp_graph", "layout": "mcp_graph", "path": path, "source_id": name, "scope": kind}
         whole = number, entity.item.last
+        # An entity without observations is a memory by its name.
         for text, row in entity.observations.items() or [("", None)]:
             memory_id = self.rows.new_id("mcp_graph", path, name, text or name)
             entity.memory_id = entity.memory_id or memory_id

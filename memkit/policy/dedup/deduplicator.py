@@ -271,6 +271,7 @@ class Deduplicator(Policy):
         doc="Minimum cosine of vectors to merge. None: measured for the encoder.",
         acts_on=lambda policy, table: _pairs_above(policy, "threshold", "semantic"),
     )
+    # The document's number for vectors; for letters none was measured.
     lexical_threshold: float = param(
         0.9,
         **_RATIO,

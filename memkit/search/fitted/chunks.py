@@ -70,6 +70,7 @@ class Index(Estimator):
     chunk_tokens: int = _fitted(
         100, low=1, unit="tokens", doc="Chunk size: lines are joined into one chunk up to this size."
     )
+    # A fifth of a chunk, as the document's 80 of 400; without any nDCG@10 of 18 sets is the same.
     overlap_tokens: int = _fitted(20, low=0, unit="tokens", doc="Overlap of neighbouring chunks.")
     # A paragraph in one piece: nDCG@10 of five labelled sets of long texts rose by .002 to .022.
     prose_tokens: int = _fitted(400, low=1, unit="tokens", doc=PROSE_DOC)
