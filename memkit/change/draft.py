@@ -295,6 +295,7 @@ class Draft:
         try:
             return utf8(path, data)
         except ChangeRefusedError:
+            # A change would write the whole file in UTF-8; what only reads may take it as it is.
             if self._reads_only:
                 return decode(path, data).text
             raise
@@ -325,6 +326,7 @@ class Draft:
 
     def take_back(self, rows: Sequence[Row]) -> None:
         """Take rows out again."""
+        # By identity: another policy may have added an equal row, which stays.
         taken = {id(row) for row in rows}
         self.rows[:] = [row for row in self.rows if id(row) not in taken]
         self._removed_paths -= {row["path"] for row in rows if row["op"] in ("delete", "move")}
@@ -415,6 +417,7 @@ class Operations:
                 raise ParameterError(f"{row['path']}: expected text without NUL. Got some.")
         edits = draft.edits([("time", moment.isoformat())])
         for change in edits.changes():
+            # What is too large already may change, as long as it does not grow.
             if change.after is not None and len(change.after) > max(MAX_FILE_BYTES, len(change.before or b"")):
                 raise ChangeRefusedError(
                     f"{change.path}: it would have {len(change.after):,} bytes, and no file of more than"

@@ -242,7 +242,6 @@ class Edits(Tabular):
         for row in self._rows:
             self._read(row["path"], row["sha256"])
             if row["at"] is None:
-                # y
                 row["before"] = self._before[row["path"]]  # whatever the plan says that stands there
         self.refused = describe(pa.Table.from_pylist(_by_file(refused), schema=REFUSED), memkit="refused")
 
@@ -256,6 +255,7 @@ class Edits(Tabular):
     @cached_property
     def _derived(self) -> list[Row]:
         after = {path: text for path, text in self._planned_contents.items() if text is not None}
+        # First the counters that the plan itself writes: a wrong one is refused, and none is corrected twice.
         check_counters(after, self._before, self._read_other)
         return [
             {"edit": None, "to": None, "memory_id": None, "together": None, "op": "update"} | {**row, "derived": True}
@@ -274,6 +274,7 @@ class Edits(Tabular):
                     if character == "/" and path[:position] in contents:
                         raise ChangeRefusedError(f"{path}: {path[:position]} is a file, and cannot be its folder.")
             size = len((text or "").encode())
+            # What is too large already may change, as long as it does not grow.
             if size > max(MAX_FILE_BYTES, len((self._before[path] or "").encode())):
                 message = f"it would have {size} bytes, more than the {MAX_FILE_BYTES} that memkit reads"
                 raise ChangeRefusedError(f"{path}: {message}.")
@@ -294,6 +295,7 @@ class Edits(Tabular):
 
     def _read(self, path: str, sha256: str | None) -> None:
         """Read a file into `_before`; raises where its hash differs from the row's."""
+        # One file may have thousands of rows, and is read and hashed once.
         if path in self._before and self._hashes[path] == sha256:
             return
         data = self._disk.read(path)
@@ -384,6 +386,7 @@ class Edits(Tabular):
             Where it would separate rows that belong together.
         """
         try:
+            # Parsed first: `true) or (true` and a clause behind the predicate would fit between the brackets.
             if parse_select(_SELECT + where).shape != parse_select(_SELECT + "true").shape:
                 raise QueryError("expected one expression.")
             edit_numbers = Sandbox({"edits": self.table}, dict).ask(f"{_SELECT}(\n{where}\n)")["edit"].to_pylist()
@@ -627,6 +630,7 @@ def _checked_splices(path: str, text: str, splices: list[Splice]) -> list[Splice
     if path.lower().endswith((".json", *LINES)) and not all(splice.text for splice in splices):
         splices = sorted(_settled(path, text, splices), key=lambda splice: splice[:2])
     for first, second in pairwise(splices):
+        # Insertions may meet at one place: they are written in the order of their rows.
         if first.end > second.start or (first[:2] == second[:2] and first.end > first.start):
             raise ChangeRefusedError(f"{path}: two rows would change the same place, at character {second.start}.")
     return splices

@@ -230,6 +230,7 @@ class FactStore(Operations):
         vectors, candidates = self._near_facts(facts, new, exclude)
         if not candidates:
             return
+        # The vectors are centred already, over all facts of the user and not over these few.
         values = {**self._policy_params("deduplicator"), "encoder": None, "survivor": "oldest", "centre": "none"}
         if vectors is None:
             values["kinds"] = ("substring",)

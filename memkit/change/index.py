@@ -249,6 +249,7 @@ class IndexStore(Operations):
             corpus = self.load()
             row = self._entry(corpus, file, nth)
             if delete_file:
+                # Asked again without `nth`: a file that several entries name is not deleted for one of them.
                 self._entry(corpus, file)
             remove_entry(draft, row, "removed", delete_file=delete_file)
             return str(row["file"])
@@ -313,6 +314,7 @@ class IndexStore(Operations):
         if entry["parts"]:
             return self._apply_draft("split_plan", lambda draft: split_anew(policy, draft, entry), now, dry_run)
         tokens = policy.count(Draft(self.root, as_of_time(now), corpus).text(entry["path"]))
+        # A dry run answers with edits, of which there are none then.
         if tokens <= policy.max_tokens_per_file and not dry_run:
             reason = f"{tokens} tokens, no more than {policy.max_tokens_per_file}"
             return answer(None, [{"path": entry["path"], "reason": reason}], "kept")
@@ -378,6 +380,7 @@ class IndexStore(Operations):
         if whole := next((row["file"] for row in entries if path in parts_of(row)), None):
             raise ChangeRefusedError(f"{file}: it is a part of {whole}.")
         siblings = [row["file"] or "" for row in entries if row["index_path"] == index]
+        # Both spellings are in use, so a new entry is written as its neighbours are.
         prefix = "memory/" if siblings and all(name.startswith("memory/") for name in siblings) else ""
         return f"{prefix}{posixpath.relpath(path, home or '.')}"
 

@@ -75,6 +75,7 @@ class Parsed:
         row_of_line = {old[row["line_start"] - 1]: place for place, row in enumerate(self.rows)}
         new_lines = [number for number, line in enumerate(lines) if line.strip() and line not in row_of_line]
         new_rows = _read(path, "\n".join(lines[number] for number in new_lines), Role()).table("memories").to_pylist()
+        # Where a line may be read otherwise alone than in its file, all are read anew.
         if "\ufeff" in text or text.endswith("\r") or len(new_rows) < len(new_lines):
             return [], []
         kept = {
@@ -242,6 +243,7 @@ def load(draft: Draft, user: str, parsed: ParsedFiles) -> UserFacts:
     facts = UserFacts(f"{home(draft)}/{user}")
     paths = [f"{facts.home}/{kind}.md" for kind in TYPES]
     for path in [*filter(draft.exists, paths), *filter(None, [old_file(draft, user)])]:
+        # Taken out and put back, so that the file used longest ago is the first to go.
         before = parsed.pop(path, None)
         facts.files[path] = parsed[path] = Parsed.from_text(path, draft.text(path), before, is_old=path not in paths)
     while len(parsed) > _MAX_PARSED_FILES:
@@ -321,6 +323,7 @@ def replace_text(draft: Draft, row: Row, text: str) -> None:
     line = document.text[start:end].rstrip("\r\n")
     fact = parse_fact(line)
     new = line[: len(line) - len(row["text"])] + text
+    # A text that begins as a tag would change the tags of its fact.
     if fact is None or not line.endswith(row["text"]) or parse_fact(new) != {**fact, "text": text}:
         raise ParameterError(f"update: the text would be read as something else. Got {text!r:.80}.")
     splice = Splice(start, start + len(line), new)

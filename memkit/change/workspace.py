@@ -155,6 +155,7 @@ class MemoryStorage(Operations):
         """The path of the newest session of a slug, where it is still open at that time, else of the day's session."""
         today = _session_path(local, name)
         sessions = [path for path in draft.names("sessions") if _SESSION.fullmatch(path) and path[11:-3] == name]
+        # Not one of a later day: `now` may lie in the past.
         newest = max((path for path in sessions if f"sessions/{path}" <= today), default=None)
         if newest is None or f"sessions/{newest}" == today:
             return today
@@ -257,6 +258,7 @@ class Live:
                 searched = self.select(corpus) if self.select else corpus
                 self._fitted = corpus, Retriever(**self.parameters).fit(searched, encode=self.encode)
                 if self._encoding is None and self._waiting() is not None:  # what this fit left for later
+                    # As a daemon: a program that ends does not wait for vectors, which the next one makes.
                     self._encoding = threading.Thread(target=self._encode_beside, daemon=True)
                     self._encoding.start()
             return self._fitted[1]

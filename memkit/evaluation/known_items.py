@@ -194,6 +194,7 @@ def askable(name: str, rows: list[dict[str, Any]]) -> Iterable[tuple[dict[str, A
     texts = [(row, " ".join(text.split())) for row, text in said]
     times = Counter(text.casefold() for _, text in texts)
     for row, text in texts:
+        # A heading that several memories have asks for none of them.
         if says_something(text) and times[text.casefold()] == 1 and _keep([row], column):
             yield row, text
 
@@ -278,6 +279,7 @@ def _hooks(corpus: Corpus, rows: list[dict[str, Any]]) -> Iterable[tuple[str, st
     for path, relation in _links_to_pages(corpus, rows):
         first, lines = indexes.get(relation["memory_id"], (1, []))
         line = lines[place] if 0 <= (place := (relation["line"] or 0) - first) < len(lines) else ""
+        # Two are enough to know that it is not one.
         if len(list(islice(links_in(line), 2))) == 1:
             yield path, line.replace(relation["written"], " ").strip(_SIGNS)
 
@@ -332,6 +334,7 @@ def _without_front_matter(row: Mapping[str, Any], column: str, texts: list[str])
     """What else of a page's front matter holds the content of `column`: the path of headings, and fields in extra."""
     remaining: dict[str, Any] = {}
     if path := row.get("heading_path"):
+        # With a border at both ends, so that a title is found as a whole step and not within another.
         bounded_path = f" / {path} / "
         for text in texts:
             bounded_path = bounded_path.replace(f" / {heading_path('', text)} / ", " / ")
@@ -364,6 +367,7 @@ def hidden(search: Any, column: str, ids: pa.ChunkedArray) -> Any:
         return kept[column][1].with_params(**{name: getattr(search, name) for name in QuerySettings.params()})
     fitted = search.fitted(_without(search.corpus_, column, targets))
     if kept is not None and search.index_.chunks.num_rows <= _KEPT:
+        # Kept at the index, as a sweep or a comparison asks for the same copy again.
         kept[column] = targets, fitted
     return fitted
 

@@ -290,6 +290,7 @@ def _column(table: pa.Table, field: pa.Field, what: str) -> pa.ChunkedArray:
     typed: list[Any] = []
     for row, value in enumerate(values):
         try:
+            # Only NaN differs from itself: in a data frame it stands for a missing value.
             typed.append(None if value is None or value != value else cast(value))
         except (ValueError, TypeError, OverflowError) as error:
             raise ParameterError(
@@ -314,6 +315,7 @@ _WORDS = {"string": "a text", "double": "a number", "int64": "a whole number", s
 
 
 def _check_once(table: pa.Table, columns: tuple[str, ...], what: str, expected: str) -> None:
+    # Reversed, as the message says «memory for query».
     rows = Counter(zip(*(table[name].to_pylist() for name in reversed(columns)), strict=True))
     if twice := [row for row, count in rows.items() if count > 1]:
         shown = some_of([" for ".join(map(repr, row)) for row in twice])
@@ -549,6 +551,7 @@ def run_scores(run: pa.Table) -> Sequence[float]:
     unscored = set(run.filter(pc.is_null(run["score"]))["query_id"].to_pylist())
     for query, rank, score in tuples_of(run, "query_id", "rank", "score"):
         value = 1.0 / rank if query in unscored else score
+        # trec_eval sorts by score alone, in single precision, and breaks ties by its own rule.
         if query == above[0] and np.float32(value) >= above[1]:
             value = float(np.nextafter(above[1], np.float32("-inf")))
         scores.append(float(value))

@@ -68,6 +68,7 @@ class Labels:
             day: Moment.from_cell(day).last_visible for day in pc.unique(queries["as_of"].drop_null()).to_pylist()
         }
         last = Moment.from_as_of(as_of).last_visible
+        # Worked out once for each day, as many queries share one.
         days = [last_seen.get(day, last) for day in queries["as_of"].to_pylist()]
         moment_of_query = pa.array(days, queries["as_of"].type).take(pa.array(query))
         stale = pc.fill_null(pc.less_equal(qrels["valid_to"], moment_of_query), False).to_numpy()
@@ -176,6 +177,7 @@ def _with_folded(hits: pa.Table) -> tuple[Ints, pa.Array, Mask]:
         return hit, memory_ids, np.ones(len(memory_ids), bool)
     folded = hits["alike"].combine_chunks()
     under = pc.list_parent_indices(folded).to_numpy().astype(np.int64)
+    # The hits come first, and the sort is stable, so each stands before what is folded under it.
     both = np.concatenate([hit, under])
     order = np.argsort(both, kind="stable")
     ids = pa.concat_arrays([memory_ids, pc.list_flatten(folded).cast(memory_ids.type)]).take(pa.array(order))
@@ -192,6 +194,7 @@ def _recall(run: Judged, k: int) -> Floats:
 
 
 def _precision(run: Judged, k: int) -> Floats:
+    # Over k and not over the hits: as trec_eval, where places that stay empty count as wrong.
     return np.where(run.n_relevant > 0, (run.gain[:, :k] > 0).sum(axis=1) / k, np.nan)
 
 

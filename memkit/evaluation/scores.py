@@ -395,6 +395,7 @@ def _plans(pools: Pools, settings: Sequence[Setting]) -> list[Plan]:
         arms_of_group = together[(scope, *depth_and_hit)] if shares_candidates(full) else weights
         arms = tuple(arm for arm in ARMS if arm in arms_of_group)
         groups.setdefault((scope, arms, *depth_and_hit), []).append((position, key_of(full, weights, arms)))
+    # To the greatest depth that any setting needs, and asked once: smaller depths are cut from the same lists.
     for scope in dict.fromkeys(key[0] for key in groups):
         wanted = [key for key in groups if key[0] == scope]
         arms_asked = [arm for arm in ARMS if any(arm in key[1] for key in wanted)]
@@ -432,6 +433,7 @@ def _scores_by_unit(
     for unit in units:
         if unit not in missing:
             values = saved[f"{name} {unit.start}"]
+            # The counts lie in the scores' last column: a piece of two arrays could be written by half.
             yield unit, values[:, :, :-1], values[0, :, -1].astype(np.int64)
     if missing:
         for unit, (scores, hits) in zip(missing, _scored(make_scorer(), missing, n_jobs), strict=True):
@@ -467,6 +469,8 @@ def _facts(pools: Pools, task: CheckedTask, measure: Measure, settings: Sequence
 
 def _scored(scorer: Scorer, units: list[slice], n_jobs: int | None) -> Iterator[tuple[Floats, Ints]]:
     """The scorer's result for each unit: by threads, or by the workers that joblib is configured for."""
+    # Threads share the scorer's columns; other workers get those of their queries alone, as all would be sent for each
+    # unit.
     if not is_configured():
         yield from results(scorer, ((unit,) for unit in units), n_jobs, prefer="threads")
         return
@@ -576,6 +580,7 @@ class Scorer:
         applied = {stage.step for block in self.plan.blocks for stage in block.stages}
         for step in [one for one in STEPS.telling["wants"] if one in applied]:
             wanted: dict[str, tuple[Mask, dict[Any, None]]] = {}
+            # By query, as a block looks at the candidates of one; what they want to know is then asked for all at once.
             for query in range(len(self.number)):
                 rows = slice(self.starts[query], self.starts[query + 1])
                 for block in self.plan.blocks:
@@ -613,6 +618,7 @@ class Scorer:
         wanted = np.flatnonzero(self.label[rows] >= 0)
         labels = self.label[rows][wanted]
         if not self.looks_at_hits:
+            # No other metric asks where a wrong memory stands.
             right = self.labels.gain[labels] > 0
             wanted, labels = wanted[right], labels[right]
         return self.shortlist.take(rows), wanted, labels
@@ -622,6 +628,7 @@ class Scorer:
         shape = (len(places.hits), self.depth)
         gain, covered = np.zeros(shape), np.zeros(shape, np.int64)
         judged, stale, filled = (np.zeros(shape, bool) for _ in range(3))
+        # A label may have several candidates, its memory's chunks or copies: the first of them is where it was found.
         for label in dict.fromkeys(labels.tolist()):
             candidates = np.flatnonzero(labels == label)
             first = places.place[candidates].min(axis=0)
@@ -652,5 +659,6 @@ class Scorer:
         for candidate in candidates.tolist():
             rows = np.flatnonzero(places.place[candidate] != NOWHERE)
             judged[rows, places.place[candidate, rows]] = True
+            # A copy folded into the hit of another counts as judged; stale is only what is a hit itself.
             rows = rows[places.is_hit[candidate, rows]]
             stale[rows, places.place[candidate, rows]] = is_stale

@@ -122,6 +122,7 @@ def _flip_chunks(size: int, seed: int) -> Iterator[Floats]:
     random = np.random.default_rng(seed)
     for start in range(0, FLIPS, _CHUNK):
         rows = min(_CHUNK, FLIPS - start)
+        # Each row takes whole bytes, so where a chunk ends does not change which bits a flip gets.
         packed = np.frombuffer(random.bytes(rows * -(-size // 8)), np.uint8).reshape(rows, -1)
         yield np.unpackbits(packed, axis=1, count=size).astype(np.float64)
 
@@ -155,6 +156,7 @@ def sign_flip_p(units: Units, seed: int = 0, *, shift: float = 0.0, greater: boo
         sums = total - 2 * (flipped @ value)
         far = sums >= total - almost if greater else np.abs(sums) >= np.abs(total) - almost
         hits += int(far.sum())
+    # The data as they are stand among all flips, but not among drawn ones: with one more, p is never 0.
     return hits / 2 ** len(units) if len(units) <= ENUMERATED else (1 + hits) / (1 + FLIPS)
 
 
@@ -421,6 +423,7 @@ def _exact(value: Floats) -> Floats:
 
 def folds(n_units: int, seed: int) -> Ints:
     """The fold of each unit: `FOLDS` of them, as even as can be."""
+    # A permutation and not a draw for each unit: folds of few units would differ in size, and some be empty.
     return np.random.default_rng([seed, _FOLDS_OF]).permutation(n_units) % FOLDS
 
 
@@ -507,6 +510,7 @@ def retune(contest: Contest, seed: int = 0) -> Retuned:
     ordered, tops = np.sort(np.concatenate(ratios)), np.sort(np.concatenate(highest))
     adjusted = np.full(len(contest.value), np.nan)
     adjusted[others] = _share(len(tops) - np.searchsorted(tops, observed - ALMOST), n_units)
+    # The first row of choices is that of the data as they are, without a flip.
     rows = others[chosen[0]]
     return Retuned(
         contest.units(contest.value[rows[fold], np.arange(n_units)]),
@@ -576,6 +580,7 @@ def expected_gain(contest: Contest, seed: int = 0) -> float | None:
     others, n_drawn = contest.others, _resamples(contest.n_units, seed)
     chosen = others[(n_drawn @ _exact(contest.value[others]).T).argmax(axis=1)]
     out = n_drawn == 0
+    # Of six units one resample in 65 draws each once, and leaves nobody out to be scored on.
     any_out = out.any(axis=1)
     gained = np.where(out, contest.value[chosen], 0.0).sum(axis=1)[any_out]
     return float(np.mean(gained / np.where(out, contest.weight, 0.0).sum(axis=1)[any_out]))

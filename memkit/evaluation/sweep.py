@@ -324,6 +324,7 @@ def _scores(
     for position, setting in enumerate(settings):
         positions_of.setdefault(repr(at_fit(setting)), []).append(position)
     for positions in positions_of.values():
+        # All before the first fit: a fit may take minutes.
         check_fit(pools.search, settings[positions[0]])
     scores = np.full((len(measure.metrics), len(settings), task.queries.num_rows), np.nan)
     with_hits = np.zeros(len(settings), np.int64)
@@ -332,6 +333,7 @@ def _scores(
         fits[key] = getattr(search, "fit_seconds_", math.nan)  # one that was loaded has none
         of_fit = pools if search is pools.search else task.pools(search, where)
         some = [at_query(settings[position]) for position in positions]
+        # A file for each fit, as a checkpoint is refused where its facts differ, and another index is another fact.
         file = measure.resume if measure.resume is None or number == 0 else f"{measure.resume}.{number}"
         found = scores_of(of_fit, task, measure._replace(resume=file), some, list(some[0]))
         scores[:, positions], with_hits[positions] = found
@@ -689,6 +691,7 @@ class Objective:
 def _suggested(trial: Any, name: str, values: Any) -> Any:
     if isinstance(values, list):
         plain = all(value is None or isinstance(value, (bool, int, float, str)) for value in values)
+        # Optuna stores choices, and takes plain values alone; of others it suggests the number.
         return trial.suggest_categorical(name, values) if plain else values[trial.suggest_int(name, 0, len(values) - 1)]
     is_whole = declared_of(name).kind == "int"
     return (trial.suggest_int if is_whole else trial.suggest_float)(name, *values)

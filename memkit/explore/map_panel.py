@@ -331,6 +331,7 @@ class MapPanel(Panel):
             passes.append(np.isin(np.arange(len(ids)), hits))
         chosen = np.logical_and.reduce(passes) if passes else None
         order = np.arange(len(ids)) if chosen is None else np.flatnonzero(chosen)
+        # A question gives an order; its hits are listed by rank and not by id.
         if hits is not None and chosen is not None:
             order = hits[chosen[hits]]
         return MapAnswer(layout, groups, chosen, order, corpus)
@@ -490,6 +491,7 @@ class Points:
             height=_HIGH,
             axes=False,
             legend=False,
+            # A guess: 7 pixels for tens of points, 2 for a hundred thousand.
             size=float(np.clip(9 - 1.4 * np.log10(max(n, 1)), 2, 7)),
             opacity_unselected=_DIMMED,
             lasso_initiator=False,
@@ -523,6 +525,7 @@ class Points:
             self._colour()
         rows = np.zeros(0, np.int64) if answer.chosen is None else np.flatnonzero(answer.chosen)
         if not np.array_equal(rows, np.sort(_rows(self.widget.selection))):
+            # Else the widget would report what it was told, and the panel would take it for a lasso.
             self._is_following = True
             try:
                 self._scatter.selection(rows)

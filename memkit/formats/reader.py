@@ -176,6 +176,7 @@ def read(root: Path, options: Options, before: Reading | None = None) -> Reading
 def _read(root: Path, options: Options, before: Reading | None) -> Reading:
     formats, began = formats_for(options.formats, options.format), time.time_ns()
     with _no_collection(), system_memory(), listed(root, options, with_stat=before is not None) as listing:
+        # With other options the same files give other tables.
         if before and before.options == options and is_as_it_was(listing, before):
             if before.unsettled:
                 return _settled(before, began)
@@ -383,6 +384,7 @@ def read_listing(
     result.tables = _finish(result, rows.to_arrow(), formats)
     if listing.revision:
         result.tables |= {name: describe(result.tables[name], **listing.revision) for name in ("memories", "problems")}
+    # Of memkit's own formats no failure is caught, so none is to be warned of.
     if len(formats) > len(FORMATS):
         _warn_of_failures(result.tables["problems"])
     return result
@@ -494,6 +496,7 @@ class _Opener:
 
 def _parse_all(listing: Listing, options: Options, formats: tuple[Format, ...], items: list[Item]) -> Parsed:
     """Parse all files: their rows by table, and the state of each file."""
+    # A revision is read from one stream of git, which other processes cannot share.
     n_processes = 1 if listing.revision or len(items) < WORTH_PROCESSES else workers(options.n_jobs)
     listing.expect([path for path, _, _ in items])
     bare = listing.bare()
@@ -504,6 +507,7 @@ def _parse_all(listing: Listing, options: Options, formats: tuple[Format, ...], 
     files: list[FileState] = []
     batches: Iterator[Parsed] = (parse_batch(*task) for task in tasks)
     if n_processes > 1:
+        # Adapters are registered in this process alone, and go along with each task.
         batches = results(_parse_elsewhere, [(registered_adapters(), *task) for task in tasks], options.n_jobs)
     if options.progress and len(tasks) > 1:
         batches = iter(bar("reading", batches, total=len(tasks), unit="batch"))

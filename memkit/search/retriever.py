@@ -65,6 +65,8 @@ def ask_like(index: MemoryIndex, settings: Settings, memory_id: str, **asked: Un
     words = strongest_words(index, rows, visible)
     without = _versions(index, memory, visible)
     while True:
+        # Asked again without what turned out to be a copy, as its place is then another's; each round leaves out more,
+        # so it ends.
         query = Queries((memory_id,), (" ".join(words),), (moment,), vectors, without)
         question = answered(index, Ask.checked(query, settings, **asked))
         if not (alike := _near_duplicates(question, rows)):
@@ -106,11 +108,13 @@ def strongest_words(index: MemoryIndex, rows: Ints, visible: Mask) -> list[str]:
         for term in of_word if is_run else of_word[:1]:
             spelled.setdefault(term, term if is_run else word)
     others = visible[index.rows.memory]
+    # Without the memory itself: a word that no other one has finds nothing.
     others[rows] = False
     sight = index.sight(others)
     n = int(others.sum())
     weights = {}
     for term in spelled:
+        # Of an index of n-grams words have no counts, so all weigh alike.
         frequency = sight.count(term) if sight.parts and analyzer == index.settings.analyzer else 1
         if frequency:
             weights[term] = counts[term] / (counts[term] + _SATURATION) * np.log1p(n / frequency)

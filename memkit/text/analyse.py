@@ -64,6 +64,7 @@ ANALYSERS = ("auto", "russian", "english", "none", "char")
 
 # Code points, inclusive, without the scripts' punctuation.
 _SYLLABLES = (
+    # From the tables of blocks of Unicode.
     (0x3005, 0x3007), (0x3041, 0x3096), (0x30A1, 0x30FA), (0x30FC, 0x30FF), (0x3400, 0x4DBF), (0x4E00, 0x9FFF),
     (0xAC00, 0xD7A3), (0xF900, 0xFAFF), (0xFF66, 0xFF9F), (0x20000, 0x323AF),
 )  # fmt: skip  # a table reads better than a column
@@ -355,6 +356,7 @@ class Analyser:
                 self._con = con
             cursor = cursor_of(self._con)
         # A literal, not a parameter: for a list of parameters DuckDB would import pandas, a quarter of a second.
+        # From 1 on: a zero ends a string of SQL.
         separator = next(sign for sign in map(chr, range(1, sys.maxunicode)) if not any(sign in text for text in texts))
         split = f"string_split({literal(separator.join(texts))}, {literal(separator)})"
         sql = f"select list_transform({split}, lambda x: {expression})"  # an expression of memkit's own
@@ -583,6 +585,7 @@ def counted(texts: Any, analyzer: str, respelled: Respelling | None = None) -> O
         return Occurrences(terms, *_multiplied(by_piece, by_term, occurrences))
     found = pieces.through(spelled)
     row = np.repeat(np.arange(len(texts)), np.diff(found.starts))
+    # One number for a term and a row: to sort it takes less than to sort pairs.
     keys = np.sort(found.numbers.astype(np.int64) * len(texts) + row)
     first = np.flatnonzero(np.append(True, keys[1:] != keys[:-1])[: len(keys)])
     numbers, rows = np.divmod(keys[first], len(texts))

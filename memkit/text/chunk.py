@@ -210,6 +210,7 @@ class Chunker(Estimator):
 
     def _cut_long(self, texts: pa.Array, is_long: np.ndarray, ends: np.ndarray) -> tuple[Any, ...]:
         """The five columns with each long text's row replaced by its chunks."""
+        # Only the long texts are cut in Python: most memories are one chunk, and stay in Arrow's arrays.
         cutter = _Cutter(self.chunk_tokens, self.overlap_tokens, self.prose_tokens, self.counter)
         long_rows, short_rows = np.flatnonzero(is_long), np.flatnonzero(~is_long)
         cut = [cutter.cut(text) for text in texts.take(pa.array(long_rows)).to_pylist()]
@@ -429,6 +430,8 @@ class _Cutter:
         begins, used = start, 0
         for piece, following in pairwise([*self._pieces(text, start, end), end]):
             size = self.size(text[piece:following])
+            # Cut at the border nearest to the fair share: a last piece of what is left over would be too short to be
+            # found.
             if used and (used + size > self.prose or used + size / 2 > fair):
                 yield begins, piece
                 begins, used = piece, 0
@@ -452,6 +455,7 @@ class _Cutter:
         if self.size is len:
             return min(start + room, end)
         low, high = start + 1, min(end, start + room * CHARS_PER_TOKEN)
+        # Doubled, then halved: a counter may be slow, and takes a text of any length to be a few tokens.
         while high < end and self.size(text[start:high]) <= room:
             low, high = high, min(end, 2 * high - start)
         while low < high:
@@ -471,6 +475,7 @@ class _Cutter:
             if held >= 0:
                 whole.append((held, end))
                 held = -1
+            # A round bound: a text of short items alone would grow into one chunk of any size.
             elif self._is_tail(new) and not (whole and end - whole[-1][0] > 2 * self.prose):
                 if whole:
                     whole[-1] = (whole[-1][0], end)

@@ -200,6 +200,7 @@ class _Pages:
         if "#" not in link.whole:
             return link
         parts = link.whole.split("#")
+        # The longest name first: of C#/Notes#Today the file C#/Notes is meant.
         for n_parts in range(len(parts), 1, -1):
             name = "#".join(parts[:n_parts])
             key = without_ending(name)
@@ -224,6 +225,7 @@ class _Pages:
         if is_folder or key.startswith(".."):
             return []
         last = key.rpartition("/")[2]
+        # As it is written first: folded names of two pages may be one.
         kinds = (names for spelled in (str, folded) for names in self.names(spelled))
         paths = next(filter(None, (names.of(key) for names in kinds)), [])
         names_a_folder = not link.is_wiki and last.casefold() in _INDEX_STEMS  # each has an index of its own
@@ -335,6 +337,7 @@ class _Headings:
         if page not in self._anchors:
             rows, starts = self._places
             titled = [*tuples_of(self._memories.take(rows[starts[page] : starts[page + 1]]), "title", "memory_id")]
+            # Reversed: of equal headings the first one wins, as in a browser.
             self._anchors[page] = {folded(title): memory_id for title, memory_id in reversed(titled) if title}
         return self._anchors[page].get(folded(part.rpartition("#")[2]))
 
@@ -362,6 +365,7 @@ def _pages_in(tables: Tables) -> tuple[pa.Table, _Headings]:
     told = with_column(told, "kind", memories["kind"].take(rows[kinds]))
     documents = tables["documents"]
     deep = documents["memory_id"].filter(pc.fill_null(pc.greater(documents["level"], 1), False)).combine_chunks()
+    # A heading below the first level names a section and not its page.
     titles = pc.if_else(pc.is_in(told["memory_id"], value_set=deep), "", told["title"])
     return with_column(told, "title", titles), _Headings(memories, rows, codes)
 
@@ -588,6 +592,7 @@ def _unreached(links: _Links, relating: _Relating, rows: Rows) -> None:
     for path, listed in relating.listed.items():
         beside, is_whole = siblings.get(path.rpartition("/")[0], []), links.is_whole(path)
         missing = [other for other in beside if other not in listed]
+        # A guess: an index that names less than half of its folder was not meant to list it.
         if missing and (is_whole or 2 * len(missing) < len(beside)):
             got = f"none for {len(missing):,} of {len(beside):,}: {some_of(missing)}"
             expected, memory_id = "a link to each page of its folder", links.pages.pages[path].memory_id
@@ -595,6 +600,7 @@ def _unreached(links: _Links, relating: _Relating, rows: Rows) -> None:
             reached.update(missing)
     for folder, paths in siblings.items():
         alone = [path for path in paths if path not in reached]
+        # A guess: where most pages stand alone, the folder is not kept by links.
         if alone and 2 * len(alone) < len(paths):
             got = f"{len(alone):,} of {len(paths):,} that none links to: {some_of(alone)}"
             rows.problem("orphan", folder or ".", "pages that another one links to", got, quote=False)

@@ -362,6 +362,7 @@ class Json:
         if not values:
             return []
         first = self.append(path, values[0])
+        # The others are laid out by the first, as they would be beside items that stood there before.
         filled = spliced(self.text, [first])
         whole = spliced(filled, Json(filled).append_all(path, values[1:]))
         return [Splice(first.start, first.end, whole[first.start : len(whole) - (len(self.text) - first.end)])]
@@ -379,6 +380,7 @@ class Json:
         """
         given = list(splices)
         starts = {splice.start for splice in given if not splice.text}
+        # Where all members go, the comma before a new one would be the first sign of the list.
         emptied = {
             parts[-1].end for parts in self._holding(sorted(starts)) if starts.issuperset(part.start for part in parts)
         }
@@ -406,6 +408,7 @@ class Json:
                 if gone[number] and not (number and gone[number - 1]):
                     end = next((place for place in range(number, len(parts)) if not gone[place]), len(parts))
                     before, after = number > 0, end < len(parts)
+                    # The last ones take the comma before them along, all others the one behind.
                     start = parts[number - 1].end if before and not after else part.start
                     splices.append(Splice(start, parts[end].start if after else parts[end - 1].end, ""))
         return splices

@@ -226,6 +226,7 @@ class IndexBudget(Estimator):
                 file = _file(draft, path, rows, uses)
                 if self._fits(file):
                     continue
+                # From what takes least out of the index to what takes most.
                 for step in (self._order, self._sections, self._long_lines, self._older):
                     if not self._fits(file):
                         step(file)
@@ -256,6 +257,7 @@ class IndexBudget(Estimator):
     def _sections(self, file: _File) -> None:
         """Move the text of sections that are no lists of links into topic files, as far as needed."""
         movable = [row for row in file.sections if row["kind"] == "long_term"]
+        # The longest first, so that few sections have to move.
         for row in sorted(movable, key=lambda row: (-len(row["text"]), row["line_start"])):
             if self._fits(file):
                 return

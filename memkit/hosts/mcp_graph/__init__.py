@@ -255,11 +255,13 @@ def _claims(file: File) -> bool:
     if not file.has_ending(ENDINGS):
         return False
     text, start = file.source.text, 0
+    # Looked for first: to parse each JSON file of a folder takes much longer.
     if ('"entities"' in text or '"relations"' in text) and is_object(text):
         return _is_graph(text)
     for _ in range(_PEEKED):
         end = text.find("\n", start)
         line = text[start : end if end >= 0 else len(text)]
+        # The first such line decides; only that one is parsed.
         if '"observations"' in line or '"relationType"' in line:
             return any(each.kind for each in _in_lines(line))
         if end < 0:
@@ -336,6 +338,7 @@ class _Graph:
             self.beside = {item.member: item.value for item in items if item.member}
         for name, entity in self.entities.items():
             self._entity(name, entity)
+            # What stands beside the lists goes with the first entity alone, so that it is kept once.
             self.beside = {}
         for item in items:
             if item.kind == "relation":

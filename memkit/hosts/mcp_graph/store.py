@@ -307,6 +307,7 @@ class _File:
         if self.is_new or not self.items:
             self.draft.write(self.path, text, reason)
             return
+        # As the server writes its file anew each time: first all entities, then all relations.
         place = like if kind == "entity" and like else self.items[-1]
         newline = line_end(self.text)
         if kind == "entity" and like is None:
@@ -367,6 +368,7 @@ class _File:
             end = self.text.find("\n", item.end) + 1
             self._splice(Splice(item.start, end or len(self.text), ""), reason, "delete")
             first = item.start
+            # Above them too may stand what goes: the line end is taken from the last line that stays.
             while not end and (before := self.text.rfind("\n", 0, max(first - 1, 0)) + 1) in starts and first:
                 first = before
             if not end and first > 0 and self.text[first - 1] == "\n":
