@@ -33,6 +33,7 @@ from memkit.tables.age import BY_MONTH, moments_in
 from memkit.tables.corpus import Corpus, files_of
 from memkit.tables.secrets import secrets_in
 from memkit.text.chunk import without_text
+from memkit.text.languages import of_characters
 from memkit.text.secrets import Mask
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ SAMPLE_SIZE = 2000
 """The number of memories that near-duplicates are estimated from."""
 _MOST_CHARS = 20_000_000
 """So many characters are compared as a whole: it takes some four seconds."""
-_STEPS = 5
+_STEPS = 6
 """Besides the queries."""
 _FEW, _PART = 1_000, 2_000
 """Memories that are rows of Python, and that have copies of their texts, at the same time."""
@@ -55,22 +56,19 @@ _SCRIPTS = (
     *("Devanagari", "Bengali", "Tamil", "Telugu", "Ethiopic", "Khmer", "Lao", "Myanmar", "Tibetan", "Sinhala"),
 )
 """Unicode's names of scripts besides Latin and Cyrillic that letters are counted by; of the rest is said ``other``."""
-_OF_SCRIPTS = ", ".join(
-    rf"{{'n': length(text) - length(regexp_replace(text, '\p{{{name}}}+', '', 'g')), 's': '{name}'}}"
-    for name in _SCRIPTS
-)
+_CLASSES = {
+    **{name: rf"\p{{{name}}}" for name in ("Cyrillic", "Latin", *_SCRIPTS)},
+    "rest": r"[^\p{Latin}\p{Cyrillic}\P{L}]",
+}
+_OF_SCRIPTS = ", ".join(f"{{'n': {name}, 's': '{name}'}}" for name in _SCRIPTS)
 _TABLES = {
     "kinds_by_month": BY_MONTH,
-    "languages": rf"""
+    "languages": f"""
         select case
-                when rest > ru + en then list_max([{_OF_SCRIPTS}, {{'n': 1, 's': 'other'}}]).s
-                when ru > 4 * en then 'Cyrillic' when en > 4 * ru then 'Latin'
-                when ru + en > 0 then 'both' else 'other' end as letters, count(*) as memories
-        from (select text, length(text) - length(regexp_replace(text, '\p{{Cyrillic}}+', '', 'g')) as ru,
-            length(text) - length(regexp_replace(text, '\p{{Latin}}+', '', 'g')) as en,
-            length(text) - length(regexp_replace(text, '[^\p{{Latin}}\p{{Cyrillic}}\P{{L}}]+', '', 'g')) as rest
-            from memories)
-        group by letters order by memories desc, letters""",  # noqa: S608  # names that are declared above
+                when rest > Cyrillic + Latin then list_max([{_OF_SCRIPTS}, {{'n': 1, 's': 'other'}}]).s
+                when Cyrillic > 4 * Latin then 'Cyrillic' when Latin > 4 * Cyrillic then 'Latin'
+                when Cyrillic + Latin > 0 then 'both' else 'other' end as letters, count(*) as memories
+        from characters group by letters order by memories desc, letters""",  # noqa: S608  # names declared above
     "lengths": """
         select coalesce(kind, 'other') as kind, count(*) as memories, min(length(text)) as shortest,
             median(length(text))::bigint as median, max(length(text)) as longest
@@ -79,8 +77,6 @@ _TABLES = {
         select expires_at::date as expires, user_id, text, memory_id from memories
         where expires_at >= $until and expires_at::date <= ($as_of + interval 31 day)::date order by all""",
 }
-_MARKS = r"select hash(translate(lower(text), E' \n\t\r\f\v', '')) as mark from memories"
-"""Texts that differ in more than blanks have different marks, so that few have to be written anew to be compared."""
 _EQUAL_OF_ALL = r"""
     with normalised as (
             select memory_id, text, lower(regexp_replace(trim(text), '\s+', ' ', 'g')) as key from memories),
@@ -220,15 +216,16 @@ def overview(corpus: Corpus, *, exact: bool = False, as_of: AsOf = None) -> Over
     # As Arrow's own columns: to ask the corpus's database of them, it would copy all texts first.
     memories, relations = corpus.memories, corpus.tables["relations"]
     with bar("overview", total=len(queries) + _STEPS, unit="step", leave=False) as step:
-        tables = dict[str, pa.Table]()
+        tables, characters = dict[str, pa.Table](), _characters(memories)
+        step.update()
         for name, (sql, values) in queries.items():
-            tables[name] = rows_of(sql, values, memories=memories)
+            tables[name] = rows_of(sql, values, memories=memories, characters=characters)
             step.update()
         duplicates = _duplicates(memories, exact)
         tables["near_texts"] = duplicates.near
         step.update()
         is_complete = duplicates.is_complete  # else equal texts are those among all
-        tables["equal_texts"] = duplicates.equal if is_complete else _equal_of_all(memories)
+        tables["equal_texts"] = duplicates.equal if is_complete else _equal_of_all(memories, characters["mark"])
         step.update()
         parts = [without_text(memories.slice(start, _PART)) for start in range(0, len(memories), _PART)]
         empty = memories.filter(pa.array(np.concatenate([np.empty(0, bool), *parts])))
@@ -339,11 +336,25 @@ def _duplicates(memories: pa.Table, exact: bool) -> _Duplicates:
     return _Duplicates(near, copies, counts, in_logs, len(rows), len(memories))
 
 
-def _equal_of_all(memories: pa.Table) -> pa.Table:
+def _characters(memories: pa.Table) -> pa.Table:
+    """How many characters of each class each text has, and a mark; texts that are not the same but for blanks, case and
+    the order of their characters have different marks, so that few have to be written anew to be compared.
+    """
+    parts = (memories["text"].slice(start, _PART).to_pylist() for start in range(0, len(memories), _PART))
+    texts = (text or "" for part in parts for text in part)
+    counted = of_characters(texts, len(memories), [*_CLASSES.values(), _marks])
+    return pa.table(dict(zip((*_CLASSES, "mark"), counted, strict=True)))
+
+
+def _marks(characters: pa.StringArray) -> np.ndarray:
+    marks = [0 if character.isspace() else place(character.lower()[0]) for character in characters.to_pylist()]
+    return np.array(marks, np.uint64).view(np.int64)
+
+
+def _equal_of_all(memories: pa.Table, marks: pa.ChunkedArray) -> pa.Table:
     """The texts that several of many memories have; only those whose marks are equal are compared as a whole."""
-    columns = memories.select(["memory_id", "text"])
-    _, places, counts = np.unique(rows_of(_MARKS, memories=columns)["mark"], return_inverse=True, return_counts=True)
-    return rows_of(_EQUAL_OF_ALL, memories=columns.filter(pa.array(counts[places] > 1)))
+    _, places, counts = np.unique(marks, return_inverse=True, return_counts=True)
+    return rows_of(_EQUAL_OF_ALL, memories=memories.select(["memory_id", "text"]).filter(pa.array(counts[places] > 1)))
 
 
 _SHOWN_CHARS = 300

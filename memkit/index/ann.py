@@ -24,8 +24,6 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from memkit.base.parallel import bar, results
@@ -33,11 +31,9 @@ from memkit.base.params import Estimator, estimator, param
 from memkit.errors import MemkitError, NotFittedError, ParameterError
 from memkit.index.encoders.base import Texts, Vectors, as_texts, check_block, cores, one_thread, unit_rows
 from memkit.schemas import Ints, Mask
-from memkit.text.languages import CYRILLIC_LETTERS
+from memkit.text.languages import CYRILLIC_LETTERS, of_characters
 
 CENTRES = ("none", "corpus", "language")
-# Texts at a time, as each of their characters takes four bytes here.
-_COUNTED = 1024
 MIN_ROWS = 50  # a mean over fewer texts is mostly those texts themselves
 
 _LATIN, _CYRILLIC, _OTHER = 0, 1, 2
@@ -123,29 +119,15 @@ def scripts(texts: Texts) -> NDArray[np.int64]:
     >>> scripts(["hello", "привет, мир", "2025"]).tolist()
     [0, 1, 2]
     """
-    known = as_texts(texts)
-    counts = [_letters(known[start : start + _COUNTED]) for start in range(0, len(known), _COUNTED)]
-    latin, cyrillic = np.concatenate([np.zeros((2, 0), np.int64), *counts], axis=1)
+    latin, cyrillic = _letters(as_texts(texts))
     return np.where(latin + cyrillic == 0, _OTHER, np.where(cyrillic >= latin, _CYRILLIC, _LATIN)).astype(np.int64)
 
 
 def _letters(texts: list[str]) -> NDArray[np.int64]:
-    """The number of Latin and Cyrillic letters of each text, shape (2, n); each character is looked up once."""
+    """The number of Latin and Cyrillic letters of each text, shape (2, n)."""
     if len(texts) <= _FEW and all(map(_PLAIN.fullmatch, texts)):
         return np.array([[len(letters.findall(text)) for text in texts] for letters in _PLAIN_LETTERS])
-    points = np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), np.uint32)
-    ends = np.cumsum([0, *map(len, texts)])
-    often = np.bincount(points)
-    often[0xD800:0xE000] = 0  # halves of characters are no letters
-    present = np.flatnonzero(often)
-    characters = pa.array(map(chr, present.tolist()), pa.string())
-    counts = []
-    for pattern in (r"\p{Latin}", r"\p{Cyrillic}"):
-        is_one = np.zeros(len(often), bool)
-        is_one[present] = pc.match_substring_regex(characters, pattern).to_numpy(zero_copy_only=False)
-        of_text = np.cumsum(np.take(is_one, points, mode="clip"), dtype=np.int32)
-        counts.append(np.diff(np.append(0, of_text)[ends]))
-    return np.stack(counts).astype(np.int64)
+    return of_characters(texts, len(texts), [r"\p{Latin}", r"\p{Cyrillic}"])
 
 
 def _mean(vectors: Vectors, chosen: NDArray[np.bool_], fallback: NDArray[Any]) -> NDArray[Any]:

@@ -68,7 +68,9 @@ def test_zero_rows_stay_zero_and_do_not_count(mixed: tuple[np.ndarray, list[str]
     assert not centring.transform(padded)[-50:].any()
 
 
-def test_scripts_go_by_the_majority_of_letters() -> None:
+@pytest.mark.parametrize("at_once", [1, 10, 1_000_000])
+def test_scripts_go_by_the_majority_of_letters(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("memkit.text.languages._AT_ONCE", at_once)
     texts = ["память", "memory", "пул connection", "Привет, мир API", "12 + 5", "", "日本", "é à", "ёж\ud800"]
     assert scripts(texts).tolist() == [1, 0, 0, 1, 2, 2, 2, 0, 1]
 
