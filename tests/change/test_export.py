@@ -23,6 +23,7 @@ from memkit.errors import ChangeRefusedError, FormatError
 from memkit.formats.reader import read_with
 from memkit.schemas import STATUSES
 from memkit.tables.samples import sample_data, write_files
+from tests.folders import text_tree
 
 DAY = "2026-03-01"
 LAYOUTS = (*export.LAYOUTS, *EXPORTS.names())
@@ -60,16 +61,10 @@ def is_given(row: dict[str, Any], name: str) -> bool:
     return row[name] not in (None, "", [], False)
 
 
-def below(folder: Path) -> dict[str, str]:
-    """The files of a folder by path, memkit's own state aside."""
-    paths = (path for path in folder.rglob("*") if path.is_file() and ".memkit" not in path.parts)
-    return {path.relative_to(folder).as_posix(): path.read_text("utf-8") for path in paths}
-
-
 def check(corpus: mk.Corpus, planned: Export, folder: Path) -> None:
     """Each memory is in the table once, each of its columns in one list, and what is held is there in the new files."""
     back = {row["memory_id"]: row for row in mk.read(folder).memories.to_pylist()}
-    files, rows, table = below(folder), corpus.memories.to_pylist(), planned.table.to_pylist()
+    files, rows, table = text_tree(folder), corpus.memories.to_pylist(), planned.table.to_pylist()
     assert [row["memory_id"] for row in table] == [row["memory_id"] for row in rows]
     for row, exported in zip(rows, table, strict=True):
         listed = [*exported["held"], *exported["beside"], *exported["lost"]]
@@ -101,7 +96,7 @@ def exported(corpus: mk.Corpus, layout: str, folder: Path) -> Export:
     planned = mk.export(corpus, folder, layout, user_id="shared", as_of=DAY)
     assert not folder.exists()
     planned.apply()
-    assert below(folder) == planned.files
+    assert text_tree(folder) == planned.files
     return planned
 
 
@@ -157,7 +152,9 @@ def test_a_page_goes_through_every_layout_of_pages_unchanged(tmp_path: Path) -> 
             assert lost <= ({"links"} if name == "serena" else set()) | {"link_types"}, (name, layout)
             corpus = mk.read(folder)
             bodies = {
-                path: text.split("\n---\n", 1)[-1].strip() for path, text in below(folder).items() if path != "index.md"
+                path: text.split("\n---\n", 1)[-1].strip()
+                for path, text in text_tree(folder).items()
+                if path != "index.md"
             }
             assert texts in (None, bodies)
             texts = bodies
@@ -240,7 +237,7 @@ def test_nothing_is_written_before_apply_and_it_can_be_undone(tmp_path: Path) ->
     assert not (tmp_path / "new").exists()
     planned.apply()
     mk.undo(folder)
-    assert not below(folder)
+    assert not text_tree(folder)
     planned.apply()
     for work in (planned.apply, lambda: mk.export(corpus, folder, "okf")):
         with pytest.raises(ChangeRefusedError, match="expected an empty folder"):

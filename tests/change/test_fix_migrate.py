@@ -13,16 +13,9 @@ import memkit as mk
 from memkit.change.migrate import CODES
 from memkit.errors import ChangeRefusedError, ParameterError
 from memkit.formats.rows import FIXES
+from tests.folders import text_tree as tree
 
 DAY = "2026-03-01"
-
-
-def tree(root: Path) -> dict[str, str]:
-    return {
-        path.relative_to(root).as_posix(): path.read_bytes().decode("utf-8", "surrogateescape")
-        for path in sorted(root.rglob("*"))
-        if path.is_file() and ".memkit" not in path.parts
-    }
 
 
 def problems(root: Path, *codes: str) -> list[str]:

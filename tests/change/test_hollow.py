@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import memkit as mk
+from tests.folders import tree
 
 TEXT = "Сборка идёт с нуля на каждом коммите, без общего кэша.\n"
 OLD = "---\ntitle: Чай\nexpires: 2026-01-01\ntags: [напитки]\n---\n# Чай\n\nПьём зелёный чай утром.\n"
@@ -16,11 +17,6 @@ VAULT = {
     "кофе.md": "---\ntitle: Кофе\n---\n# Кофе\n\nВарим в турке.\n",
     "мёд.md": "---\ntitle: Мёд\n---\nЛиповый мёд берём к нему.\n",
 }
-
-
-def tree(root: Path) -> dict[str, bytes]:
-    files = (path for path in root.rglob("*") if path.is_file() and ".memkit" not in path.parts)
-    return {path.relative_to(root).as_posix(): path.read_bytes() for path in files}
 
 
 def topic(name: str, more: str = "") -> str:

@@ -12,6 +12,7 @@ import pytest
 import memkit as mk
 from memkit.change.index import IndexStore
 from memkit.errors import FormatError, NotFoundError, ParameterError
+from tests.folders import text_tree as tree
 
 NOW = "2026-03-01"
 BRANCH = """{
@@ -27,14 +28,6 @@ ROOT = """{ "type": "index-root",
     { "category": "lessons", "path": "memory/lessons/index.json" }
   ] }
 """
-
-
-def tree(root: Path) -> dict[str, str]:
-    return {
-        path.relative_to(root).as_posix(): path.read_text("utf-8")
-        for path in sorted(root.rglob("*"))
-        if path.is_file() and ".memkit" not in path.parts
-    }
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ import pytest
 import memkit as mk
 from memkit.change.edits import Edits
 from memkit.tables.samples import write_files
+from tests.folders import tree
 
 HEAD = '---\ntitle: {0}\nrelated: ["[[{1}]]"]\n---\n'
 PAGES = {
@@ -33,25 +34,20 @@ def links(root: Path) -> list[tuple[str, int | None, str, str | None]]:
     return [(paths[row["from_id"]], row["line"], row["state"], paths.get(row["to_id"])) for row in rows]
 
 
-def contents(root: Path) -> dict[str, bytes]:
-    paths = (path for path in root.rglob("*") if path.is_file() and ".memkit" not in path.parts)
-    return {path.relative_to(root).as_posix(): path.read_bytes() for path in paths}
-
-
 @pytest.mark.quick
 @pytest.mark.parametrize("new", ["drinks/green tea.md", "tea.md", "sweets/deep/er/чай (новый).md", "x.md"])
 def test_each_link_leads_where_it_led_and_nothing_else_changes(tmp_path: Path, new: str) -> None:
     root, old = write_files(tmp_path, PAGES), "drinks/tea.md"
-    before, links_before = contents(root), links(root)
+    before, links_before = tree(root), links(root)
     assert all(state == "found" for _, _, state, _ in links_before), links_before
     store = mk.store(root).pages
     plan: Any = store.rename(old, new, dry_run=True)
     assert isinstance(plan, Edits)
-    assert contents(root) == before
+    assert tree(root) == before
     assert store.rename(old, new) == new
     moved = [tuple(new if value == old else value for value in link) for link in links_before]
     assert sorted(links(root), key=str) == sorted(moved, key=str)
-    after = contents(root)
+    after = tree(root)
     assert before.keys() - {old} == after.keys() - {new}
     assert b"```\n[[tea]]\n```" in after["drinks/coffee.md"], "code is text"
     assert after["drinks/coffee.md"].endswith(b"].\r\n")
@@ -61,7 +57,7 @@ def test_each_link_leads_where_it_led_and_nothing_else_changes(tmp_path: Path, n
         assert all(old_line == new_line or b"[" in old_line for old_line, new_line in pairs), path
     assert "[[Чай зелёный]]".encode() in after["drinks/coffee.md"], "a title stays"
     mk.undo(root)
-    assert contents(root) == before
+    assert tree(root) == before
 
 
 @pytest.mark.outside
@@ -74,23 +70,23 @@ def test_a_memory_of_serena_takes_its_names_along(tmp_path: Path) -> None:
         f"{home}start.md": "mem:core/style; [стиль](core/style.md)\n",
     }
     root = write_files(tmp_path, files)
-    before = contents(root)
+    before = tree(root)
     store = mk.store(root).serena
     assert store.rename("core/style", "code style") == f"{home}code style.md"
-    after = {path: data.decode() for path, data in contents(root).items()}
+    after = {path: data.decode() for path, data in tree(root).items()}
     assert after == {
         f"{home}code style.md": "# Стиль\nсм. [выпуск](release/list.md)\n",
         f"{home}release/list.md": "# Выпуск\nсм. mem:code style и mem:code style.\n",
         f"{home}start.md": "mem:code style; [стиль](code%20style.md)\n",
     }
     mk.undo(root)
-    assert contents(root) == before
+    assert tree(root) == before
 
 
 @pytest.mark.quick
 def test_what_cannot_be_renamed_is_refused(tmp_path: Path) -> None:
     root = write_files(tmp_path, PAGES)
-    before, store = contents(root), mk.store(root).pages
+    before, store = tree(root), mk.store(root).pages
     cases: list[tuple[str, str, type[Exception]]] = [
         ("no.md", "a.md", mk.errors.NotFoundError),
         ("drinks/tea.md", "drinks/coffee.md", mk.errors.ChangeRefusedError),
@@ -103,7 +99,7 @@ def test_what_cannot_be_renamed_is_refused(tmp_path: Path) -> None:
     for old, new, error in cases:
         with pytest.raises(error):
             store.rename(old, new)
-    assert contents(root) == before
+    assert tree(root) == before
 
 
 def test_a_successor_without_brackets_is_renamed_where_its_field_names_it_and_nowhere_else(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from memkit.change.journal import hash_of
 from memkit.errors import ChangeRefusedError, MemkitError, ParameterError, QueryError, StaleSourceError
 from memkit.formats.syntax.places import Json, Splice, spliced
 from memkit.policy.base import VERDICT, Policy, needed
+from tests.folders import tree
 
 
 @estimator
@@ -55,14 +56,6 @@ META = '{\r\n\t"version": 2, "workingCount":2 ,\r\n\t"profileCount": 0, "archive
 @pytest.fixture
 def folder(tmp_path: Path) -> Folder:
     return lambda files: mk.testing.write_files(tmp_path / "root", files)
-
-
-def tree(root: Path) -> dict[str, bytes]:
-    return {
-        path.relative_to(root).as_posix(): path.read_bytes()
-        for path in root.rglob("*")
-        if path.is_file() and ".memkit" not in path.parts
-    }
 
 
 def applied(root: Path, policies: object, **options: object) -> dict[str, bytes]:

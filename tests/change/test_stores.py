@@ -23,16 +23,9 @@ from memkit.change.users import Parsed
 from memkit.errors import ChangeRefusedError, FormatError, NotFoundError, ParameterError, PolicyRefusal
 from memkit.index.cache import FILE, FOLDER
 from memkit.index.encoders.base import ROLES, content_key
+from tests.folders import tree
 
 NOW = "2026-03-01T10:00:00"
-
-
-def tree(root: Path) -> dict[str, bytes]:
-    return {
-        path.relative_to(root).as_posix(): path.read_bytes()
-        for path in sorted(root.rglob("*"))
-        if path.is_file() and ".memkit" not in path.parts
-    }
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ import pytest
 import memkit as mk
 from memkit.change.facts import FactStore, Saved
 from memkit.errors import ChangeRefusedError, NotFoundError, ParameterError, PolicyRefusal
+from tests.folders import text_tree as tree
 
 NOW = "2026-02-20"
 HOME = "data/memory/users"
@@ -32,14 +33,6 @@ OLD = {"data/memory/boris.md": "# Борис\n- Пьёт чай без саха�
 BROUGHT = (
     "- [id:ar_001] [t:archive] [imp:low] Пьёт чай без сахара.\n- [id:ar_002] [t:archive] [imp:low] Drives a red car.\n"
 )
-
-
-def tree(root: Path) -> dict[str, str]:
-    return {
-        path.relative_to(root).as_posix(): path.read_bytes().decode()
-        for path in sorted(root.rglob("*"))
-        if path.is_file() and ".memkit" not in path.parts
-    }
 
 
 def store(root: Path, files: dict[str, str], **options: Any) -> FactStore:

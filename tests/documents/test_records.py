@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import memkit as mk
 from memkit.errors import ChangeRefusedError, FormatError, MemkitError, NotFoundError, ParameterError, VersionError
+from tests.folders import tree
 
 NOW = "2026-03-01T10:00:00"
 
@@ -23,14 +24,6 @@ NOW = "2026-03-01T10:00:00"
 @pytest.fixture(scope="module")
 def document(script: Callable[[str], ModuleType]) -> ModuleType:
     return script("documents/records.py")
-
-
-def tree(root: Path) -> dict[str, bytes]:
-    return {
-        path.relative_to(root).as_posix(): path.read_bytes()
-        for path in sorted(root.rglob("*"))
-        if path.is_file() and ".memkit" not in path.parts
-    }
 
 
 def rows(root: Path, table: str) -> list[dict[str, Any]]:

@@ -12,6 +12,7 @@ import pytest
 
 import memkit as mk
 from memkit.hosts.claude import loaded
+from tests.folders import tree
 
 HOME = ".claude/memory/"
 TOPIC = (
@@ -38,11 +39,6 @@ CASES = {
 }
 
 
-def files_of(root: Path) -> dict[str, bytes]:
-    paths = (path for path in root.rglob("*") if path.is_file() and ".memkit" not in path.parts)
-    return {path.relative_to(root).as_posix(): path.read_bytes() for path in paths}
-
-
 def words(files: dict[str, bytes]) -> set[str]:
     return {word for data in files.values() for word in re.findall(r"\w+", data.decode())}
 
@@ -53,11 +49,11 @@ def test_it_comes_below_the_limits_loses_no_word_and_is_undone_byte_for_byte(tmp
     topic_files, text, settings = CASES[name]
     root = mk.testing.write_files(tmp_path, topic_files)
     (root / HOME / "MEMORY.md").write_bytes(text.encode())
-    before, budget = files_of(root), mk.hosts.IndexBudget(**settings)
+    before, budget = tree(root), mk.hosts.IndexBudget(**settings)
     edits = mk.plan(mk.read(root), [budget])
     assert edits.refused.num_rows == 0, edits.refused.to_pylist()
     edits.apply(force=True)
-    after = files_of(root)
+    after = tree(root)
     new = after[HOME + "MEMORY.md"].decode()
     assert loaded(new.replace("\r\n", "\n"), budget.lines, budget.units).cut is None
     assert words(after) >= words(before)
@@ -67,7 +63,7 @@ def test_it_comes_below_the_limits_loses_no_word_and_is_undone_byte_for_byte(tmp
     assert "dead_link" not in corpus.problems["rule"].to_pylist()
     assert mk.plan(corpus, [budget]).table.num_rows == 0, "once is enough"
     mk.undo(root)
-    assert files_of(root) == before
+    assert tree(root) == before
 
 
 @pytest.mark.quick
@@ -137,7 +133,7 @@ def test_a_new_topic_is_a_file_and_a_line_after_those_of_its_type(tmp_path: Path
     topic_files = {f"{HOME}{name}.md": TOPIC.format(name, name[:-2], 1) for name in ("user_a", "project_b")}
     root = mk.testing.write_files(tmp_path, topic_files)
     (root / HOME / "MEMORY.md").write_bytes(index.encode())
-    before, store = files_of(root), mk.store(root).claude
+    before, store = tree(root), mk.store(root).claude
     text = "Анна читает Python.\n\n" + "Длинный рассказ о ней. " * 30
     path = store.add("Анна: хозяйка", text, "user")
     assert path == HOME + "user_анна-хозяйка.md"
@@ -148,7 +144,7 @@ def test_a_new_topic_is_a_file_and_a_line_after_those_of_its_type(tmp_path: Path
     (row,) = [row for row in mk.read(root).memories.to_pylist() if row["path"] == path]
     assert (row["kind"], row["title"], row["text"].strip()) == ("user", "Анна: хозяйка", text.strip())
     mk.undo(root)
-    assert files_of(root) == before
+    assert tree(root) == before
     with pytest.raises(mk.errors.ParameterError, match="type"):
         store.add("x", "text", "odd")
     with pytest.raises(mk.errors.ChangeRefusedError, match="Got none"):
