@@ -22,7 +22,7 @@ CEILINGS = {
     ),
     "public names": (64, "what is at the top; the rest is in rooms, as mk.errors and mk.labels"),
     "lines of tests": (
-        62_300,
+        62_239,
         "2 for texts in pieces; 8 for Arrow without pandas; 17 for Logseq's blocks; 10 for a threshold",
     ),
     "modules at the top": (0, "the top level has a file of the project, a README and four folders"),

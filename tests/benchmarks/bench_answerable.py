@@ -14,11 +14,8 @@ all sets but one and judged on that one; the last line has the numbers of all se
 from __future__ import annotations
 
 import argparse
-import os
-import platform
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 import bench_labels
@@ -121,7 +118,7 @@ def main() -> None:
     parser.add_argument("--limit", type=int, default=120, help="queries a set, drawn with seed 0")
     parser.add_argument("--fit", action="store_true")
     options = parser.parse_args()
-    print(f"{datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} cores, {platform.machine()}")
+    print(bench_quality.measured_on())
     print("case | questions | answered | AUC | any | best alone | calibration error")
     tables = []
     for name, search, texts, relevant in cases(options.folder, options.limit):

@@ -13,13 +13,11 @@ pairs of sentences that contradict each other, follow from each other, or do nei
 from __future__ import annotations
 
 import argparse
-import os
-import platform
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 
 import bench_conflicts
+import bench_quality
 import pandas as pd
 
 import memkit as mk
@@ -121,7 +119,7 @@ def main() -> None:
     parser.add_argument("folder", nargs="?", type=Path)
     parser.add_argument("--draw", type=Path)
     args = parser.parse_args()
-    print(f"{datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} cores, {platform.machine()}")
+    print(bench_quality.measured_on())
     corpus = read(DATA)
     if args.draw:
         draw(corpus).to_csv(args.draw, index=False)

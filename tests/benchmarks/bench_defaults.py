@@ -11,11 +11,8 @@ look better here than elsewhere; what is worse here is worse. What nobody judged
 from __future__ import annotations
 
 import argparse
-import os
-import platform
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -203,10 +200,7 @@ def main() -> None:
         parts.append(measured(options.folder, questions, held, options))
         print(parts[-1].labelled.name, len(parts[-1].labelled.queries), flush=True)
     n = sum(len(part.labelled.queries) for part in parts)
-    print(
-        f"\n{datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} cores, {platform.machine()}, encoder {options.encoder},"
-        f" {len(parts)} sets, {n} queries, {METRIC}\n"
-    )
+    print(f"\n{bench_quality.measured_on()}, encoder {options.encoder}, {len(parts)} sets, {n} queries, {METRIC}\n")
     print("| default | against | sets together | users together | better in | worse in | same in, open in |")
     print("|---|---|---|---|---|---|---|")
     for name, changes in OTHERS.items():

@@ -11,10 +11,8 @@ from __future__ import annotations
 
 import argparse
 import os
-import platform
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -137,7 +135,7 @@ def main() -> None:
     parser.add_argument("--cache", type=Path, help="keep vectors there, for another run")
     options = parser.parse_args()
     mk.vector_cache(options.cache) if options.cache else mk.vector_cache(off=True)
-    print(f"{datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} cores, {platform.machine()}")
+    print(bench_quality.measured_on())
     sets = [
         bench_quality.read_set(options.folder / name, options.folder / name, options.limit) for name in options.sets
     ]

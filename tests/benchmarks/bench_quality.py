@@ -246,6 +246,11 @@ def evaluate(labelled: Labelled, search: Search) -> Evaluation:
     return mk.evaluate(run, table, qrels, METRICS, mean_of="queries", depth=DEPTH, as_of="2026-01-01")
 
 
+def measured_on() -> str:
+    """The day and the machine."""
+    return f"{datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} cores, {platform.machine()}"
+
+
 def pairs(folder: Path) -> list[tuple[str, str]]:
     """Whose queries are put to which documents: each set's own, another language's, and both languages in one."""
     names = sorted(one.parent.name for one in folder.glob("*/corpus.parquet"))
@@ -262,8 +267,7 @@ def main() -> None:
     parser.add_argument("--ways", nargs="*", help="of the ways of searching; words and vectors among them")
     options = parser.parse_args()
     print(
-        f"{datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} cores, {platform.machine()}, encoder {options.encoder},"
-        f" 95 % intervals over scopes, or over queries where a set has none"
+        f"{measured_on()}, encoder {options.encoder}, 95 % intervals over scopes, or over queries where a set has none"
     )
     results: dict[str, dict[str, Evaluation]] = {}
     for questions, held in pairs(options.folder):

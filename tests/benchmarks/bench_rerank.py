@@ -9,10 +9,7 @@ nothing decays or folds in the sets. Each passage is scored once. Differences ar
 from __future__ import annotations
 
 import argparse
-import os
-import platform
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +69,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.cache:
         mk.vector_cache(options.cache)
-    print(f"{datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} cores, {platform.machine()}, rerank={options.rerank!r}")
+    print(f"{bench_quality.measured_on()}, rerank={options.rerank!r}")
     looks = [{"rerank": options.rerank, "rerank_n": n, "rerank_weight": share} for n in NUMBERS for share in SHARES]
     titles = ["none", *(f"{look['rerank_n']}, {look['rerank_weight']:g}" for look in looks)]
     print("\n| set | queries | " + " | ".join(titles) + " |\n" + "|---" * (len(titles) + 2) + "|")

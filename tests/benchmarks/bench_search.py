@@ -13,14 +13,12 @@ words lie near each other; vectors of queries come from the cache, as those of r
 from __future__ import annotations
 
 import argparse
-import os
-import platform
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
+import bench_quality
 import numpy as np
 import pyarrow as pa
 from bench_life import Bm25s
@@ -161,7 +159,7 @@ def main() -> None:
     parser.add_argument("--ann", default="auto", help="auto builds a graph on one thread beyond 100,000 chunks")
     parser.add_argument("--arms", type=int, help="so many memories, each arm by itself, and nothing else")
     options = parser.parse_args()
-    machine = f"{datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} cores, {platform.machine()}"
+    machine = bench_quality.measured_on()
     print(f"{machine}, {options.dim} dimensions, ann={options.ann}")
     if options.arms:
         measure_arms(options.arms, options.dim, options.queries)

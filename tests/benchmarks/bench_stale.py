@@ -15,8 +15,6 @@ and with every other answer of labelled sets stale, which costs what a mark cost
 from __future__ import annotations
 
 import argparse
-import os
-import platform
 import re
 from datetime import UTC, datetime
 from itertools import product
@@ -172,7 +170,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path)
     parser.add_argument("--limit", type=int, default=120)
     options = parser.parse_args()
-    print(f"{datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} cores, {platform.machine()}")
+    print(bench_quality.measured_on())
     statements, questions = pairs()
     other_rows = mk.read(bench_labels.DATA).memories.select(["memory_id", "text", "created_at"]).to_pylist()
     corpus = mk.from_table(

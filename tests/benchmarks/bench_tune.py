@@ -12,8 +12,6 @@ Together, a set's users stay users: two sets over the same people have the same 
 from __future__ import annotations
 
 import argparse
-import os
-import platform
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -130,10 +128,7 @@ def main() -> None:
     parser.add_argument("--preset", help="what is tuned in place of the defaults, such as workspace")
     parser.add_argument("--limit", type=int, help="queries a set, drawn with seed 0")
     options = parser.parse_args()
-    print(
-        f"{datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} cores, {platform.machine()}, encoder {options.encoder},"
-        f" {options.preset or 'defaults'}\n"
-    )
+    print(f"{bench_quality.measured_on()}, encoder {options.encoder}, {options.preset or 'defaults'}\n")
     print(f"| set | queries, users | default {METRIC} | gain | 95 % interval | detectable | verdict |")
     print("|---|---|---|---|---|---|---|")
     parts: dict[str, Sweep] = {}
