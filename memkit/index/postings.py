@@ -16,7 +16,7 @@ import json
 import sys
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import prod
 from mmap import ACCESS_COPY, mmap
 from pathlib import Path
@@ -30,7 +30,7 @@ from memkit.base.params import check_value
 from memkit.errors import DamagedIndexError, ParameterError
 from memkit.index.store import load_array, save_array
 from memkit.tables.untrusted import open_member, parquet, read_parquet
-from memkit.text.analyse import Respelling, Texts, counted, ranges, small, strings
+from memkit.text.analyse import Respelling, Texts, counted, ranges, row_kind, small, strings
 
 Query = tuple[np.ndarray, np.ndarray]
 """Term numbers (int64, ascending) and their weights (float32), of equal length."""
@@ -74,13 +74,15 @@ class Postings:
         Number of each term.
     offsets : ndarray of shape (n_terms + 1,), int64
         The start of each term's postings.
-    rows : ndarray of shape (n_postings,), int32
+    rows : ndarray of shape (n_postings,), uint16 or int32
         Ascending within a term.
     counts : ndarray of shape (n_postings,), unsigned
         Term frequencies.
     n_rows : int
         The number of rows, with and without postings.
     weights : ndarray of shape (n_postings,), float32
+    wide : ndarray of shape (n_postings,), int32
+        The rows, as SciPy's loop takes them, of the terms that have weights.
     waiting : ndarray of shape (n_terms,), bool
         Terms whose weights are not computed yet: the first query with the term does it, as few terms are ever queried.
     """
@@ -92,13 +94,16 @@ class Postings:
     n_rows: int
     weights: np.ndarray = field(default_factory=lambda: np.empty(0, np.float32))
     waiting: np.ndarray = field(default_factory=lambda: np.empty(0, bool))
+    wide: np.ndarray = field(init=False)
 
     def __post_init__(self) -> None:
         is_bare = len(self.weights) < len(self.rows)
         if len(self.waiting) < len(self.terms):
             self.waiting = np.full(len(self.terms), is_bare)
+        is_wide = not is_bare or self.rows.dtype == np.int32
+        self.wide = self.rows.astype(np.int32, copy=False) if is_wide else room_for(self.rows.shape, np.int32)
         if is_bare:
-            self.weights = room_for((len(self.rows),), np.float32)  # written before they are read, by `weigh`
+            self.weights = room_for(self.rows.shape, np.float32)  # written before they are read, by `weigh`
         self.document_frequency = np.diff(self.offsets)
 
     @classmethod
@@ -126,7 +131,7 @@ class Postings:
         for terms, weights in queries:
             scores.fill(0)
             starts, stops = self.offsets[terms], self.offsets[terms + 1]
-            add(scores, self.rows, self.weights, starts, stops, weights)
+            add(scores, self.wide, self.weights, starts, stops, weights)
             # The shortest list of at least `n` rows, which are likely to score well; none if it is long.
             lengths = ((length, place) for place, length in enumerate((stops - starts).tolist()) if length >= n)
             length, place = min(lengths, default=(0, 0))
@@ -146,7 +151,8 @@ class Postings:
             bounds = self.offsets[first : last + 1]
             part, bounds = slice(bounds[0], bounds[-1]), bounds - bounds[0]
             values = np.take(counted, self.counts[part], mode="clip")
-            add(total, self.rows[part], values, bounds[:-1], bounds[1:], factors[first:last])
+            rows = self.rows[part].astype(np.int32, copy=False)
+            add(total, rows, values, bounds[:-1], bounds[1:], factors[first:last])
         return total
 
     def weigh(self, terms: np.ndarray, weights: Weights) -> None:
@@ -155,6 +161,7 @@ class Postings:
         for term, *ends in np.stack([new, self.offsets[new], self.offsets[new + 1]], axis=1).tolist():
             postings = slice(*ends)
             self.weights[postings] = weights(term, self.rows[postings], self.counts[postings])
+            self.wide[postings] = self.rows[postings]
             self.waiting[term] = False  # after the weights are written: another thread may read them
 
     def followed_by(self, other: Self) -> Self:
@@ -166,7 +173,8 @@ class Postings:
 
     def renamed(self, prefix: str) -> Self:
         """A copy with `prefix` before each term."""
-        return replace(self, terms={prefix + term: number for term, number in self.terms.items()})
+        terms = {prefix + term: number for term, number in self.terms.items()}
+        return type(self)(terms, self.offsets, self.rows, self.counts, self.n_rows)
 
 
 def _adder(n_postings: int) -> Add:
@@ -306,6 +314,7 @@ def updated(before: Postings, former_row: np.ndarray, delta: Postings) -> Postin
     is_new = former_row >= before.n_rows
     if before.n_rows - len(former_row) + 2 * delta.n_rows > _CHANGED + len(former_row) // 8:
         return None
+    kind = row_kind(len(former_row))
     row_of = np.full(before.n_rows, -1, np.int32)
     row_of[former_row[~is_new]] = np.flatnonzero(~is_new)
     gone = _places_of(np.flatnonzero(row_of < 0).astype(np.int32), before.rows)
@@ -322,11 +331,13 @@ def updated(before: Postings, former_row: np.ndarray, delta: Postings) -> Postin
         number = bisect_left(names, term)
         start, stop = before.offsets[number], before.offsets[number + (term in before.terms)]
         places[first:last] = start + np.searchsorted(before.rows[start:stop], last_before[first:last], side="right")
-    new_rows = np.flatnonzero(is_new).astype(np.int32)[delta.rows]
+    either = np.result_type(before.rows, kind)
+    new_rows = np.flatnonzero(is_new).astype(either)[delta.rows]
     is_moved = (former_row != np.arange(len(former_row)))[~is_new].any()
-    rows = _spliced(before.rows, gone, places, new_rows, row_of if is_moved else None)
+    rows = _spliced(before.rows, gone, places, new_rows, row_of.astype(either) if is_moved else None)
     counts = _spliced(before.counts, gone, places, delta.counts)
-    return Postings(numbers, np.append(0, np.cumsum(frequency)), rows, small(counts), len(former_row))
+    offsets = np.append(0, np.cumsum(frequency))
+    return Postings(numbers, offsets, rows.astype(kind, copy=False), small(counts), len(former_row))
 
 
 def _places_of(some: np.ndarray, rows: np.ndarray) -> np.ndarray:
@@ -425,7 +436,7 @@ def load_postings(folder: Path, name: str, trust: bool) -> tuple[Postings, dict[
         raise DamagedIndexError(
             f"{folder}: expected the terms of '{name}' in a Parquet file. {error!s:.300} Fit again."
         ) from error
-    rows = _values(folder, name, "rows", (np.int32,), 0, n_rows - 1)
+    rows = _values(folder, name, "rows", (np.uint16, np.int32), 0, n_rows - 1).astype(row_kind(n_rows), copy=False)
     counts = _values(folder, name, "counts", _COUNTS, 1, _MOST)
     number = dict(zip(terms["term"].to_pylist(), range(terms.num_rows), strict=True))
     frequencies = terms["rows"].to_numpy()

@@ -167,7 +167,7 @@ class EngineArm:
             return
         postings = self.arm.postings_
         postings.rows, postings.counts = _in_file(postings.rows), _in_file(postings.counts)
-        postings.weights = _in_file(postings.weights)
+        postings.weights, postings.wide = _in_file(postings.weights), _in_file(postings.wide)
 
     @cached_property
     def _rows(self) -> Ints:
@@ -275,7 +275,7 @@ def _held(arm: Any, rows: Ints) -> Iterator[tuple[Ints, dict[str, pa.Array]]]:
     postings = arm.postings_
     postings.weigh(np.arange(len(postings.terms)), arm._weights)
     shape = (postings.n_rows, len(postings.terms))
-    by_row = csc_array((postings.weights, postings.rows, postings.offsets), shape).tocsr()
+    by_row = csc_array((postings.weights, postings.wide, postings.offsets), shape).tocsr()
     for some in steps:
         spans = [slice(by_row.indptr[row], by_row.indptr[row + 1]) for row in some.tolist()]
         terms = _lists([by_row.indices[span] for span in spans], np.int64)

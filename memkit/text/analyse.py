@@ -543,7 +543,7 @@ class Occurrences(NamedTuple):
         In order.
     offsets : ndarray of shape (n_terms + 1,), int64
         The start of each term's rows.
-    rows : ndarray of int32
+    rows : ndarray of `row_kind`
         Ascending within a term.
     counts : ndarray of unsigned integers
         How often each row has the term.
@@ -565,7 +565,7 @@ def counted(texts: Any, analyzer: str, respelled: Respelling | None = None) -> O
     (['мед', 'ча'], [0, 1, 2], [1, 0], [1, 2])
     """
     if not len(texts):
-        return Occurrences([], np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0, np.uint8))
+        return Occurrences([], np.zeros(1, np.int64), np.empty(0, row_kind(0)), np.empty(0, np.uint8))
     pieces, each = _pieces(texts)
     # Of a block of `system_memory`: what the splits took, and then what the cutting did.
     pa.default_memory_pool().release_unused()
@@ -576,13 +576,15 @@ def counted(texts: Any, analyzer: str, respelled: Respelling | None = None) -> O
     spelled = by_piece.through(by_word)
     del by_piece, by_word, words
     # Pieces by row times terms by piece: each distinct piece was cut and stemmed once, and no string is sorted.
-    often = np.bincount(pieces.numbers, minlength=len(spelled))
-    occurrences = np.bincount(spelled.numbers, np.repeat(often, np.diff(spelled.starts)), len(terms))
-    if occurrences.sum() > _FEW_TERMS:
-        by_piece, by_term = pieces.matrix(len(spelled)).T.tocsr(), spelled.matrix(len(terms)).T.tocsr()
-        del pieces, spelled  # numbers that take a fifth of the memory of the counts
+    ends = np.append(0, np.cumsum(np.diff(spelled.starts)[pieces.numbers]))
+    if ends[-1] > _FEW_TERMS:
+        kind = np.min_scalar_type(np.diff(ends[pieces.starts]).max())  # of a count, which is at most a text's terms
+        by_piece = pieces.matrix(len(spelled), kind).T.tocsr()
+        del pieces, ends  # numbers that take a fifth of the memory of the counts
+        by_term = spelled.matrix(len(terms), kind).T.tocsr()
+        del spelled
         pa.default_memory_pool().release_unused()
-        return Occurrences(terms, *_multiplied(by_piece, by_term, occurrences))
+        return Occurrences(terms, *_multiplied(by_piece, by_term))
     found = pieces.through(spelled)
     row = np.repeat(np.arange(len(texts)), np.diff(found.starts))
     # One number for a term and a row: to sort it takes less than to sort pairs.
@@ -590,7 +592,7 @@ def counted(texts: Any, analyzer: str, respelled: Respelling | None = None) -> O
     first = np.flatnonzero(np.append(True, keys[1:] != keys[:-1])[: len(keys)])
     numbers, rows = np.divmod(keys[first], len(texts))
     offsets, counts = np.searchsorted(numbers, np.arange(len(terms) + 1)), np.diff(first, append=len(keys))
-    return Occurrences(terms, offsets, rows.astype(np.int32), small(counts))
+    return Occurrences(terms, offsets, rows.astype(row_kind(len(texts))), small(counts))
 
 
 @dataclass(frozen=True)
@@ -625,13 +627,13 @@ class _Numbers:
         ends = np.append(0, np.cumsum(sizes))
         return type(self)(ends[self.starts], other.numbers[ranges(starts, sizes)])
 
-    def matrix(self, width: int) -> Any:
-        """How often each list has each number below `width`, as a sparse matrix."""
+    def matrix(self, width: int, kind: Any) -> Any:
+        """How often each list has each number below `width`, as a sparse matrix of numbers of that kind."""
         from scipy.sparse import csr_array
 
         is_small = len(self.numbers) <= np.iinfo(np.int32).max
         starts = self.starts.astype(np.int32) if is_small else self.starts  # 64 bits would spread to all products
-        return csr_array((np.ones(len(self.numbers), np.float32), self.numbers, starts), (len(self), width))
+        return csr_array((np.ones(len(self.numbers), kind), self.numbers, starts), (len(self), width))
 
 
 def _pieces(texts: Any) -> tuple[_Numbers, list[str]]:
@@ -729,14 +731,15 @@ def _numbering() -> defaultdict[str, int]:
     return defaultdict(itertools.count().__next__)
 
 
-def _multiplied(by_piece: Any, by_term: Any, occurrences: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Offsets, rows and counts of terms, which have so many occurrences, by a product for some of them at a time.
+def _multiplied(by_piece: Any, by_term: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Offsets, rows and counts of terms, by a product for some of them at a time.
 
     `by_piece` says how often each piece is in each row, `by_term` how often each term in each piece.
     """
+    occurrences = (by_term @ by_piece.sum(axis=1)).astype(np.int64)
     ends = np.searchsorted(np.cumsum(occurrences), np.arange(_AT_ONCE, occurrences.sum(), _AT_ONCE)) + 1
     bounds = np.unique([0, *ends.tolist(), len(occurrences)]).tolist()
-    rows = np.empty(int(occurrences.sum()), np.int32)  # memory counts once it is written
+    rows = np.empty(int(occurrences.sum()), row_kind(by_piece.shape[1]))  # memory counts once it is written
     counts, sizes, filled = np.empty(len(rows), np.uint8), [np.zeros(1, np.int64)], 0
     for first, last in itertools.pairwise(bounds):
         part = (by_term[first:last] @ by_piece).tocsc().tocsr()  # there and back, which sorts the rows of each term
@@ -756,6 +759,11 @@ def _blocks(values: Any, size: int) -> Iterator[Any]:
 def small(counts: np.ndarray) -> np.ndarray:
     """`counts` in the smallest integer type, which is one byte in most corpora."""
     return counts.astype(np.min_scalar_type(int(counts.max(initial=0))), copy=False)
+
+
+def row_kind(n_rows: int) -> type[Any]:
+    """The type of the numbers of so many rows; a half of the memory, and of a file, is that of the letters' rows."""
+    return np.uint16 if n_rows <= 1 << 16 else np.int32
 
 
 def ranges(starts: Ints, sizes: Ints) -> Ints:

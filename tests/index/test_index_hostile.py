@@ -239,8 +239,8 @@ TERMS: dict[str, Callable[[pa.Table], pa.Table]] = {
     "a column twice": lambda table: table.append_column("term", table["term"]),
 }
 LISTS: dict[str, tuple[str, Callable[[np.ndarray], np.ndarray]]] = {
-    "rows beyond the corpus": ("rows", lambda rows: rows * 0 + (2**31 - 1)),
-    "rows below nothing": ("rows", lambda rows: -1 - rows),
+    "rows beyond the corpus": ("rows", lambda rows: rows * 0 + (2**16 - 1)),
+    "rows below nothing": ("rows", lambda rows: -1 - rows.astype(np.int32)),
     "rows of another kind": ("rows", lambda rows: rows.astype(np.int64)),
     "rows of another byte order": ("rows", lambda rows: rows.astype(">i4")),
     "two columns": ("rows", lambda rows: np.hstack([rows, rows])),

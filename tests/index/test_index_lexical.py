@@ -168,8 +168,20 @@ def test_a_text_has_the_grams_of_all_its_letters_whatever_blanks_and_marks_stand
     assert counts == [Counter(terms) for terms in Analyser("char").terms(list(map(plain_letters, texts)))]
 
 
+def test_rows_take_two_bytes_while_they_fit_also_after_an_edit() -> None:
+    texts, every = [f"чай {row % 7}" for row in range(2**16 + 1)], np.arange(2**16 + 1)
+    few, many, last, none = (postings.Postings.count(some, "auto") for some in (texts[:-1], texts, texts[-1:], []))
+    for former, rows, delta, expected in ((few, every, last, many), (many, every[:-1], none, few)):
+        after = postings.updated(former, rows, delta)
+        assert after is not None
+        assert after.rows.dtype == expected.rows.dtype == (np.uint16 if expected is few else np.int32)
+        assert after.rows.tolist() == expected.rows.tolist()
+        after.weigh(np.array([0, 2]), lambda _, rows, counts: counts)
+        assert after.scores((np.array([0, 2]), np.ones(2, np.float32))).tolist() == np.isin(rows % 7, [0, 2]).tolist()
+
+
 def test_matrices_of_counts_have_places_of_32_bits() -> None:
-    counts = occurrences._Numbers(np.array([0, 2, 3], np.int64), np.array([0, 1, 1], np.int32)).matrix(2)
+    counts = occurrences._Numbers(np.array([0, 2, 3], np.int64), np.array([0, 1, 1], np.int32)).matrix(2, np.uint8)
     assert counts.toarray().tolist() == [[1, 1], [0, 1]]
     assert {part.dtype for part in (counts.indices, counts.indptr, (counts @ counts).indices)} == {np.dtype(np.int32)}
 
