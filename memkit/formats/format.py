@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, tzinfo
 from functools import cached_property
-from importlib.metadata import EntryPoint
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
@@ -417,7 +417,7 @@ class Prompt:
 
     def shown(self, *given: Any, **params: Any) -> Any:
         """What `show` returns."""
-        show = EntryPoint(self.name, self.show, PROMPTS.group).load() if isinstance(self.show, str) else self.show
+        show = resolve_name(self.show) if isinstance(self.show, str) else self.show
         return show(*given, **params)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterable
-from importlib.metadata import EntryPoint
+from pkgutil import resolve_name
 from typing import Any
 
 import pyarrow as pa
@@ -145,12 +145,12 @@ def policy_class(name: str) -> type[Annotator]:
     """
     if name in _REGISTERED:
         return _REGISTERED[name]
-    modules = {point.name: point.value for point in of_packages(_GROUP)} | POLICIES
+    modules = {point.name: point.value.partition("[")[0].strip() for point in of_packages(_GROUP)} | POLICIES
     if name not in modules:
         hint = did_you_mean(name, modules)
         raise ParameterError(f"policy: expected one of {', '.join(policy_names())}. Got {name!r}.{hint}")
     try:
-        cls = EntryPoint(name, modules[name], _GROUP).load()
+        cls = resolve_name(modules[name])
     # Somebody else's package may fail in any way while it is imported.
     except Exception as error:
         raise ParameterError(f"policy: expected {name!r} to be {modules[name]}. Got {error!r}.") from error
