@@ -17,12 +17,12 @@ CEILINGS = {
     # what: ceiling, and what the last raise was for; a change that adds a module says which one it ends
     "modules": (239, "mk.extend is modules that strangers import; verbs and pictures from outside lie in their rooms"),
     "lines of code": (
-        51_686,
-        "14 for rows of two bytes; 23 for letters by characters; 5 for Arrow without pandas",
+        51_741,
+        "words of a command line without pydantic, and packages without plugins not parsed; 14 for rows of two bytes",
     ),
     "public names": (64, "what is at the top; the rest is in rooms, as mk.errors and mk.labels"),
     "lines of tests": (
-        62_251,
+        62_274,
         "12 for rows of two bytes; 2 for texts in pieces; 8 for Arrow without pandas; 17 for Logseq's blocks",
     ),
     "modules at the top": (0, "the top level has a file of the project, a README and four folders"),

@@ -77,8 +77,7 @@ def _installed(places: tuple[tuple[str, int], ...]) -> Mapping[str, list[EntryPo
 
 
 def _may_have_plugins(place: str) -> bool:
-    """Whether a package in a folder has a plugin of memkit; of what is no folder, packages in a file, it is not known.
-    """
+    """Whether a package in a folder may have a plugin of memkit; what is no folder, but a file of packages, may."""
     try:
         with os.scandir(place or ".") as entries:
             described = [entry.path for entry in entries if entry.name.lower().endswith(("dist-info", "egg-info"))]
