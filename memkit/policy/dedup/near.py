@@ -196,7 +196,9 @@ def word_sets(texts: Sequence[Collection[str]], scopes: Ints) -> Grams:
     """The sets of words instead, for texts that are cut into words already."""
     sizes = np.array([len(words) for words in texts], dtype=np.int64)
     words = pa.array([word for of_text in texts for word in of_text], pa.string()).dictionary_encode()
-    return Grams(words.indices.to_numpy(), sizes, np.arange(len(texts)), scopes, len(words.dictionary))
+    width, rows = len(words.dictionary), np.arange(len(texts))
+    members = np.sort(np.repeat(rows * width, sizes) + words.indices.to_numpy()) % max(width, 1)
+    return Grams(members, sizes, rows, scopes, width)
 
 
 def substring_pairs(texts: pa.Array, scopes: Ints, grams: Grams, words: bool = False) -> Pairs:
