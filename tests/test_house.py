@@ -17,13 +17,13 @@ CEILINGS = {
     # what: ceiling, and what the last raise was for; a change that adds a module says which one it ends
     "modules": (239, "mk.extend is modules that strangers import; verbs and pictures from outside lie in their rooms"),
     "lines of code": (
-        51_741,
-        "words of a command line without pydantic, and packages without plugins not parsed; 14 for rows of two bytes",
+        51_763,
+        "21 for an audit's sample; words of a command line without pydantic, packages without plugins",
     ),
     "public names": (64, "what is at the top; the rest is in rooms, as mk.errors and mk.labels"),
     "lines of tests": (
-        62_274,
-        "12 for rows of two bytes; 2 for texts in pieces; 8 for Arrow without pandas; 17 for Logseq's blocks",
+        62_284,
+        "9 for an audit's sample; 12 for rows of two bytes; 2 for texts in pieces",
     ),
     "modules at the top": (0, "the top level has a file of the project, a README and four folders"),
     "longest module": (638, "memkit/text/secrets.py, whose rows are data"),

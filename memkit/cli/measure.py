@@ -197,7 +197,8 @@ def audit(
     ] = None,
     k: Annotated[int, typer.Option("-k", help="Hits per query to inspect.", min=1)] = 10,
     n: Annotated[
-        int | None, typer.Option("-n", help="Number of memories to make queries for; default all.", min=1)
+        int | None,
+        typer.Option("-n", help="Number of memories to make queries for; default 2,000 at most, 0 is all.", min=0),
     ] = None,
     queries: Annotated[
         Path | None, typer.Option("--queries", help="Your own queries, instead of queries made from memories.")
@@ -215,10 +216,12 @@ def audit(
     """Find memories that search cannot reach, hits that crowd out others, and what decay will hide; needs no labels."""
     from memkit.evaluation.audit import AUDITS
     from memkit.evaluation.audit import audit as look
+    from memkit.evaluation.findability import MOST_ASKED
 
     if table is not None:
         check_choice("--table", table, AUDITS, "audit")
     search = fitted(wanted(preset, sets, profile), load(path, Reading(formats), to_fit=True), profile)
+    n = MOST_ASKED if n is None else n or None
     result = look(search, queries, qrels, only=table, k=k, n=n, as_of=as_of, user_id=user)
     show_result(result, None if table is None else result.tables[table], as_json, page, search.corpus_.memories)
 

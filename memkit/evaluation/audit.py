@@ -21,6 +21,7 @@ from memkit.display.views import IN_WORDS, names_in
 from memkit.errors import count_of
 from memkit.evaluation.findability import (
     LATER,
+    MOST_ASKED,
     NEVER,
     AuditQuestions,
     contradictions_of,
@@ -148,7 +149,7 @@ def audit(
     *,
     only: str | None = None,
     k: int = 10,
-    n: int | None = None,
+    n: int | None = MOST_ASKED,
     as_of: AsOf = None,
     user_id: str | None = None,
 ) -> Audit:
@@ -167,7 +168,7 @@ def audit(
     k : int
         How many hits of each query are looked at.
     n : int, optional
-        How many memories to make queries for, drawn with a fixed seed; None is all.
+        At most how many memories to make queries for, drawn with a fixed seed; None is all.
     as_of : str, date, datetime or None
         When it is asked; None is now.
     user_id : str, optional
@@ -280,7 +281,7 @@ def _summary(name: str, table: pa.Table, questions: AuditQuestions) -> dict[str,
         return {
             "count": table.num_rows,
             "of": n_asked_for,
-            "note": _unreached_note(table, alone, questions.k),
+            "note": f"{questions.sampled}{_unreached_note(table, alone, questions.k)}".strip(),
         }
     if name == "outdated":
         n_found = pc.count_distinct(questions.hits["memory_id"]).as_py()

@@ -36,6 +36,11 @@ from memkit.tables.age import later
 from memkit.text.analyse import Analyser
 from memkit.text.chunk import has_alnum, without_text
 
+MOST_ASKED = 2_000
+"""For how many memories queries are made where nobody says so: a share of them is known within .022 at 95 %.
+
+Of a vault of 9,018 pages all 24,147 memories take two minutes and 2.5 GB.
+"""
 OWN_WORDS = "own words"
 # A guess: a long question.
 _ASKED = 16
@@ -84,10 +89,30 @@ class AuditQuestions:
             raise ParameterError("audit: expected both queries and qrels, or neither. Got one of them.")
 
     @cached_property
+    def made(self) -> list[dict[str, Any]]:
+        """A query for each memory that has words and exists at the moment."""
+        return _audit_queries(self.search, self.moment)
+
+    @cached_property
+    def sampled(self) -> str:
+        """How many memories are asked for where these are not all."""
+        n_all = len({query["group"] for query in self.made}) if self.queries is None else 0
+        if self.n is None or n_all <= self.n:
+            return ""
+        return f"Asked for {self.n:,} of {n_all:,} memories, drawn with a fixed seed; n=None (-n 0) asks for all. "
+
+    def _labels(self) -> tuple[pa.Table, pa.Table]:
+        """The queries made for at most `n` memories."""
+        if not self.sampled:
+            return labels_of(self.made)
+        groups = pd.Series(sorted({query["group"] for query in self.made}))
+        chosen = set(groups.sample(frac=1, random_state=0)[: self.n])
+        return labels_of([query for query in self.made if query["group"] in chosen])
+
+    @cached_property
     def task(self) -> CheckedTask:
         """The given labels, or queries made from the memories."""
-        labels = (self.queries, self.qrels)
-        queries, qrels = _audit_queries(self.search, self.n, self.moment) if self.queries is None else labels
+        queries, qrels = self._labels() if self.queries is None else (self.queries, self.qrels)
         task = Task(None, queries, qrels, as_of=self.moment, user_id=self.user_id, unjudged="apart").read()
         task.check_known(self.search)
         return task
@@ -124,8 +149,8 @@ class AuditQuestions:
         return both
 
 
-def _audit_queries(search: Any, n: int | None, moment: Moment) -> tuple[pa.Table, pa.Table]:
-    """Queries made from the memories that exist at the moment; for at most `n` memories."""
+def _audit_queries(search: Any, moment: Moment) -> list[dict[str, Any]]:
+    """Queries made from the memories that exist at the moment."""
     memories, until = search.corpus_.memories, unseen_from(search, moment)
     if until is not None:
         memories = memories.filter(pa.array(~later(memories["created_at"].to_numpy(), until)))
@@ -146,10 +171,7 @@ def _audit_queries(search: Any, n: int | None, moment: Moment) -> tuple[pa.Table
     ]
     if not queries:
         raise ParameterError("audit: expected memories with a word to ask for. Got none.")
-    if n is not None:
-        sampled = set(pd.Series(sorted({query["group"] for query in queries})).sample(frac=1, random_state=0)[:n])
-        queries = [query for query in queries if query["group"] in sampled]
-    return labels_of(queries)
+    return queries
 
 
 def _first_words(text: str) -> str:

@@ -283,3 +283,12 @@ def test_hits_that_their_author_calls_outdated_are_counted() -> None:
         for name, row in table.items():
             ranks = [hit["rank"] for hit in hits if hit["memory_id"] == name]
             assert (row["rank"], row["n_queries"]) == (min(ranks), len(ranks)), name
+
+
+def test_queries_are_made_for_a_sample_of_many_memories_and_this_is_said() -> None:
+    words = ["пул", "чай", "план", "дом", "река", "гора", "лес", "поле"]
+    search = fitted({"text": [f"{word} {number}" for word in words for number in range(3)]})
+    every = mk.audit(search, only="unreached", n=None, as_of=NOW).table.to_pylist()[0]
+    some = mk.audit(search, only="unreached", n=5, as_of=NOW).table.to_pylist()[0]
+    assert (every["of"], every["note"][:5], some["of"]) == (24, "", 5)
+    assert some["note"].startswith("Asked for 5 of 24 memories")
