@@ -489,8 +489,9 @@ def _log_frequency(counts: np.ndarray) -> Any:
 
 def _known_terms(postings: Postings, terms: list[str]) -> tuple[np.ndarray, np.ndarray]:
     """Numbers and counts of the known terms, sorted as terms are, so that equal texts get equal sums."""
-    known = np.array([number for term in terms if (number := postings.terms.get(term)) is not None], np.int64)
-    return np.unique(known, return_counts=True)
+    counts = Counter([number for term in terms if (number := postings.terms.get(term)) is not None])
+    known = sorted(counts)
+    return np.array(known, np.int64), np.array([counts[number] for number in known], np.int64)
 
 
 def _unit_weights(postings: Postings, idf: np.ndarray, terms: list[str]) -> Query:

@@ -17,7 +17,7 @@ from memkit.index.ann import cosines
 from memkit.index.postings import room_for
 from memkit.schemas import Floats, Ints, Mask
 from memkit.tables.owners import Owners
-from memkit.text.analyse import distinct
+from memkit.text.analyse import distinct, ranges
 from memkit.text.sentences import without_moment
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class NearPairs:
         n_pairs = list(accumulate(len(some) * key[2] // 2 for key, some in new))
         for _, part in groupby(range(len(new)), lambda number: n_pairs[number] // _PAIRS_READ):
             asked = [new[number] for number in part]
-            pairs = [np.stack(np.triu_indices(key[2], 1, len(some)), axis=1) for key, some in asked]
+            pairs = [_pairs(key[2], len(some)) for key, some in asked]
             compared = cls._compared(repeats, [some for _, some in asked], pairs, threshold)
             for (key, some), near in zip(asked, compared, strict=True):
                 known[key] = near
@@ -197,7 +197,7 @@ class Repeats:
 
     def read(self, rows: Ints) -> None:
         """Compute the bit vectors of `rows`, which costs less for many at once."""
-        new = np.unique(rows[~self._is_read[rows]])
+        new = distinct(rows[~self._is_read[rows]])
         for start in range(0, len(new), _READ_AT_ONCE):
             batch = new[start : start + _READ_AT_ONCE]
             self._bits[batch] = _bits(self._texts_at(batch))
@@ -212,7 +212,7 @@ class Repeats:
         """
         if not len(pairs):
             return np.empty(0), np.empty(0)
-        grams = self._grams_of(np.unique(pairs))
+        grams = self._grams_of(distinct(pairs.ravel()))
         both = [(grams[one], grams[other]) for one, other in pairs.tolist()]
         shared = np.array([_n_shared(*two) for two in both], float)
         most = np.array([float((len(one) * len(other)) ** 0.5) for one, other in both])
@@ -286,6 +286,13 @@ class Texts:
         """The same without other texts: for a process without the index."""
         texts, row = np.unique(self.row, return_inverse=True)
         return Texts(self.repeats.subset(texts), row)
+
+
+def _pairs(heads: int, size: int) -> Ints:
+    """Each of the first `heads` of so many places with each place after it, as `np.triu_indices` has them."""
+    first = np.arange(min(heads, size))
+    sizes = size - 1 - first
+    return np.stack([first.repeat(sizes), ranges(first + 1, sizes)], axis=1)
 
 
 def keep(cache: dict[Any, Any], key: object, value: object, most: int = _KEPT) -> None:

@@ -180,12 +180,10 @@ class Owners:
         unlike, says = np.flatnonzero(~is_one), cache(self._says)  # a text is mostly in several pairs
         if not len(unlike):
             return is_one
-        rows, ends = np.unique(np.append(left[unlike], right[unlike]), return_inverse=True)
         # One of the two names its own subject, which is asked once a row.
-        named = np.array([self.names(row, row, says) for row in rows.tolist()], bool)[ends]
-        unlike = unlike[named.reshape(2, -1).any(axis=0)]
+        names_own = cache(lambda row: self.names(row, row, says))
         pairs = zip(left[unlike].tolist(), right[unlike].tolist(), strict=True)
-        is_one[unlike] = [self.names(*pair, says) for pair in pairs]
+        is_one[unlike] = [any(map(names_own, pair)) and self.names(*pair, says) for pair in pairs]
         return is_one
 
     def names(self, left: int, right: int, says: Callable[[int, frozenset[str]], bool] | None = None) -> bool:

@@ -12,6 +12,7 @@ does one word in the place of another (`memkit.text.one_word`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -21,9 +22,10 @@ from memkit.base.parallel import bar
 from memkit.documents import NEGATIONS, NUMBER_WORDS
 from memkit.errors import ParameterError
 from memkit.schemas import Floats, Ints, Mask
+from memkit.text.analyse import distinct
 from memkit.text.contradictions import ALIKE
 from memkit.text.facts import Cells, Facts, WordReader, cells
-from memkit.text.one_word import Lexicon, Synonyms
+from memkit.text.one_word import Lexicon, Synonyms, lacking
 from memkit.text.statements import Reader
 
 # Up to so many characters a text is one fact, compared as a whole; in longer ones the like places are found first.
@@ -161,13 +163,15 @@ def _in_places(facts: Facts, left: Ints, right: Ints) -> Mask:
         flags[short[counts], :_VALUE] = said[counts]
         open_ = ~flags[short].any(axis=1)
         flags[short[open_], _VALUE] = facts.words.differ(a[open_], b[open_], texts)
-    for some in _parts(facts.units, left, right, np.flatnonzero(~is_short), _MOST_PLACES):
-        met = cells(facts.units(left[some]), facts.units(right[some]), _MOST_PLACES)
+    for some, of_left, of_right in _parts(facts.units, left, right, np.flatnonzero(~is_short), _MOST_PLACES):
+        met = cells(of_left, of_right, _MOST_PLACES)
         chosen = _like_places(met, places.dice(met.left, met.right, _ALIKE))
         place, a, b = met.pair[chosen], met.left[chosen], met.right[chosen]
         # Where one text only says more, none of its sentences is put beside another, and none need be read.
         many = met.n > _MOST_PLACES
         asked = np.flatnonzero(many | (np.bincount(place, minlength=len(some)) > 0))
+        if not len(asked):
+            continue
         said = np.zeros((len(some), _VALUE), bool)
         said[asked] = facts.differences(left[some[asked]], right[some[asked]])
         flags[some[many], :_VALUE] = said[many]
@@ -185,9 +189,12 @@ def _shown(facts: Facts, left: Ints, right: Ints) -> Mask:
     flags = np.zeros((len(left), len(FLAGS)), dtype=bool)
     is_short = np.maximum(facts.lengths[left], facts.lengths[right]) <= _FACT_CHARS
     statements = facts.statements
-    for some in _parts(facts.stated, left, right, np.arange(len(left)), _MOST_SHOWN):
-        met = cells(facts.stated(left[some]), facts.stated(right[some]), _MOST_SHOWN)
-        chosen = np.isin(met.pair, met.pair[statements.may_contradict(met.left, met.right)])
+    for some, of_left, of_right in _parts(facts.stated, left, right, np.arange(len(left)), _MOST_SHOWN):
+        met = cells(of_left, of_right, _MOST_SHOWN)
+        may = statements.may_contradict(met.left, met.right)
+        if not may.any():
+            continue
+        chosen = ~lacking(met.pair, met.pair[may])
         met = met._replace(pair=met.pair[chosen], left=met.left[chosen], right=met.right[chosen])
         a, b, short = met.left, met.right, is_short[some][met.pair]
         denials, is_measured, key = statements.columns(np.append(a, b))
@@ -209,13 +216,18 @@ def _shown(facts: Facts, left: Ints, right: Ints) -> Mask:
     return flags
 
 
-def _parts(of: Callable[[Ints], list[Ints]], left: Ints, right: Ints, pairs: Ints, most: int) -> Iterator[Ints]:
-    """The pairs in parts whose cells fit into memory."""
+def _parts(
+    of: Callable[[Ints], list[Ints]], left: Ints, right: Ints, pairs: Ints, most: int
+) -> Iterator[tuple[Ints, list[Ints], list[Ints]]]:
+    """The pairs in parts whose cells fit into memory, and what there is `of` the left and of the right of each."""
     if not len(pairs):
         return
-    n = np.array([min(len(a) * len(b), most) for a, b in zip(of(left[pairs]), of(right[pairs]), strict=True)])
-    parts = np.split(pairs, np.flatnonzero(np.diff(np.cumsum(n) // _AT_ONCE)) + 1)
-    yield from bar("comparing texts", parts, silent=len(parts) == 1, leave=False)
+    a, b = of(left[pairs]), of(right[pairs])
+    n = np.array([min(len(one) * len(other), most) for one, other in zip(a, b, strict=True)])
+    ends = [*(np.flatnonzero(np.diff(n.cumsum() // _AT_ONCE)) + 1).tolist(), len(pairs)]
+    parts = [slice(*both) for both in pairwise([0, *ends])]
+    for part in bar("comparing texts", parts, silent=len(parts) == 1, leave=False):
+        yield pairs[part], a[part], b[part]
 
 
 def _like_places(met: Cells, alike: Floats) -> Ints:
@@ -226,6 +238,6 @@ def _like_places(met: Cells, alike: Floats) -> Ints:
         # Of equally similar ones the first counts.
         order = near[np.lexsort((near, -alike[near], side[near], met.pair[near]))]
         pair, member = met.pair[order], side[order]
-        first = np.r_[True, (pair[1:] != pair[:-1]) | (member[1:] != member[:-1])][: len(order)]
+        first = np.append(True, (pair[1:] != pair[:-1]) | (member[1:] != member[:-1]))[: len(order)]
         chosen.append(order[first])
-    return np.asarray(np.unique(np.concatenate(chosen)), np.int64)
+    return distinct(np.concatenate(chosen))

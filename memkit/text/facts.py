@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from memkit.base import hashes
 from memkit.base.fences import CLOSED
 from memkit.schemas import Floats, Ints, Mask
-from memkit.text.analyse import ranges
+from memkit.text.analyse import distinct, ranges
 from memkit.text.contradictions import contradiction
 from memkit.text.languages import folded
-from memkit.text.one_word import Lexicon, Synonyms, Words
+from memkit.text.one_word import Lexicon, Synonyms, Words, lacking
 from memkit.text.statements import THOUSANDS, UNITS, Reader, Statement, pieces_of
 from memkit.text.when import in_one_spelling
 
@@ -36,9 +36,6 @@ _NUMBER = re.compile(
 _SIGN_OF = {
     "of an amount, of a sum": r"[%‰$€£¥₽]|(?<=\d)\+(?!\d)|(?<=[^\W\d_])\+(?=\w)",
     "a bound": r"[≠≤≥]|!=|(?<![-=])(?:<|(?<!^)>)=?(?=\s?[-−]?\d)|^>=?(?=\d)",  # a line "> 5" is a quote
-    "a bound in words": r"\b(?:(?:over|under|от|до|свыше)(?=\s\d)|(?:[Aa]lmost|[Nn]early|[Пп]очти|[Ee]very other)\b)",
-    "a state in a word": r"\boff(?=\W*\Z)|(?:(?<=[Нн]а )|(?<=[Нн]а [«\"„]))(?:ты|вы)\b",
-    "the end of a name (C++, Rh-)": r"(?<!\w)[^\W\d_]+(?:\++|#)(?!\w)|(?<!\w)[A-ZА-Я][a-zа-я]?[-−](?!\w)",
     "the begin of one (.env, /etc, !x)": r"(?<!\w)(?:!|\.{1,2}/|\.(?=[^\W\d_])|(?<![/.~:])/)(?=\w)",
     "an option": r"(?<![\w-])--(?=\w)|(?<=\s)-(?=[A-Za-z])",
     "a face, a question": r"[:;]-?[()](?!\w)|\?(?!\?)",
@@ -48,7 +45,15 @@ _SIGN_OF = {
     "code": r"[*^\\@]+|~+(?!\d)|==+|&&|\|\||(?<=\w)[&|](?=\w)|(?<!\w)&(?=\w)",
     "an arrow": r"(?<!^)[-=]>|[→⇒←]|(?<=\s)(?:<[-=]|[<>]{1,2})(?=\s)",
 }
-_SIGN = re.compile(rf"(?=[^\w\s]|_|\b\w)(?:{'|'.join(_SIGN_OF.values())})")  # most letters begin none: .06 s, not .15
+_WORD_SIGN_OF = {
+    "a bound in words": r"\b(?:(?:over|under|от|до|свыше)(?=\s\d)|(?:[Aa]lmost|[Nn]early|[Пп]очти|[Ee]very other)\b)",
+    "a state in a word": r"\boff(?=\W*\Z)|(?:(?<=[Нн]а )|(?<=[Нн]а [«\"„]))(?:ты|вы)\b",
+    "the end of a name (C++, Rh-)": r"(?<!\w)[^\W\d_]+(?:\++|#)(?!\w)|(?<!\w)[A-ZА-Я][a-zа-я]?[-−](?!\w)",
+}
+# At a mark no word is looked for, and the other way round; most letters begin none: .04 s, not .15.
+_SIGN = re.compile(
+    rf"(?=[^\w\s]|_)(?:{'|'.join(_SIGN_OF.values())})|\b(?=[^\W\d_])(?:{'|'.join(_WORD_SIGN_OF.values())})"
+)
 _SIGNS = str.maketrans({"−": "-", "–": "-", "≤": "<=", "≥": ">=", "≠": "!=", "→": "->", "⇒": "=>", "←": "<-"})
 _MARK_OF = {
     "code, which stays": r"(?P<code>`[^`\n]*`|(?<!\w)__[a-z\d]+__(?!\w))",
@@ -204,7 +209,7 @@ class Facts:
 
     def read(self, rows: Ints) -> None:
         """Cut texts into their places, each text once."""
-        new = np.unique(rows[self.text[rows] < 0]).tolist()
+        new = distinct(rows[self.text[rows] < 0]).tolist()
         for row in new:
             text = self._plain[row] = without_spellings(without_emphasis(self.texts[row]))
             number = self.text[row] = self._number(text)
@@ -278,7 +283,7 @@ class Places:
             self._said = np.concatenate([self._said, np.zeros((more, len(SAID)), np.int64)])
             self._is_read = np.append(self._is_read, np.zeros(more, bool))
         new = places[~self._is_read[places]]
-        for place in np.unique(new).tolist():
+        for place in distinct(new).tolist():
             numbers, dates, n_denials, content = self._traits(self.texts[place])
             self._said[place] = sum(map(_code, numbers)), sum(map(_code, dates)), n_denials
             self._content.put(place, [self._term(term) for term in content])
@@ -318,7 +323,7 @@ class Statements:
     def _look(self, asked: Ints) -> None:
         more = np.full((len(self._texts) - len(self._looks), 4), _UNSEEN)
         self._looks = np.concatenate([self._looks, more])
-        new = np.unique(asked[self._looks[asked, 0] == _UNSEEN])
+        new = distinct(asked[self._looks[asked, 0] == _UNSEEN])
         looks = self._reader.first_look([self._texts[number] for number in new.tolist()])
         for number, look in zip(new.tolist(), looks, strict=True):
             key = self._key(look.key) if look.key else -1
@@ -329,7 +334,7 @@ class Statements:
 
         The numbers of denials, whether there is a number or a date, and the number of the attribute (-1: none).
         """
-        new = [number for number in np.unique(asked).tolist() if number not in self._read]
+        new = [number for number in distinct(asked).tolist() if number not in self._read]
         more = np.zeros((len(self._texts) - len(self._facts), 3), np.int64)
         self._facts = np.concatenate([self._facts, more])
         for number, one in zip(new, self._reader.statements([self._texts[number] for number in new]), strict=True):
@@ -423,5 +428,5 @@ def _apart(left: Sequence[Ints], right: Sequence[Ints]) -> Iterator[tuple[Ints, 
     width = max(int(side.max(initial=0)) for side in sides) + 1
     codes = [pair * width + side for pair, side in zip(pairs, sides, strict=True)]
     for place in (0, 1):
-        kept = ~np.isin(codes[place], codes[1 - place])
+        kept = lacking(codes[place], codes[1 - place])
         yield sides[place][kept], np.bincount(pairs[place][kept], minlength=len(left))

@@ -367,10 +367,20 @@ class _Sides(NamedTuple):
         return np.arange(len(self.word)) - np.repeat(np.cumsum(self.n) - self.n, self.n)
 
 
+def lacking(numbers: Ints, others: Ints) -> Mask:
+    """Which of some numbers, none of them negative, are not among the others.
+
+    >>> lacking(np.array([3, 1, 3]), np.array([3, 2])).tolist()
+    [False, True, False]
+    """
+    ordered = np.append(np.sort(others), -1)  # np.isin takes four times as long for few, and eleven for many
+    return np.asarray(ordered[ordered[:-1].searchsorted(numbers)] != numbers)
+
+
 def _only(a: _Sides, b: _Sides) -> Mask:
     """Which words of the left the right does not have."""
     width = max(int(a.word.max(initial=0)), int(b.word.max(initial=0))) + 1
-    return np.asarray(~np.isin(a.pair * width + a.word, b.pair * width + b.word), bool)
+    return lacking(a.pair * width + a.word, b.pair * width + b.word)
 
 
 def _spans(a: _Sides, b: _Sides) -> tuple[tuple[Mask, Mask], Mask]:
