@@ -22,7 +22,6 @@ from memkit.change.disk import Disk, Names
 from memkit.change.edits import Edits, check_names
 from memkit.change.journal import hash_of, opened
 from memkit.errors import ChangeRefusedError, FormatError, NotFoundError, ParameterError, near
-from memkit.formats.disk.files import MAX_FILE_BYTES
 from memkit.formats.disk.source import decode, utf8
 from memkit.formats.fields import check_text
 from memkit.formats.records.write import Place, json_places, yaml_places
@@ -416,13 +415,7 @@ class Operations:
             if "\0" in (row.get("after") or "") and "\0" not in (row.get("before") or ""):
                 raise ParameterError(f"{row['path']}: expected text without NUL. Got some.")
         edits = draft.edits([("time", moment.isoformat())])
-        for change in edits.changes():
-            # What is too large already may change, as long as it does not grow.
-            if change.after is not None and len(change.after) > max(MAX_FILE_BYTES, len(change.before or b"")):
-                raise ChangeRefusedError(
-                    f"{change.path}: it would have {len(change.after):,} bytes, and no file of more than"
-                    f" {MAX_FILE_BYTES:,} is read whole. Split it first."
-                )
+        edits.changes()  # refuses now what cannot be written
         return result, edits
 
 

@@ -276,8 +276,8 @@ class Edits(Tabular):
             size = len((text or "").encode())
             # What is too large already may change, as long as it does not grow.
             if size > max(MAX_FILE_BYTES, len((self._before[path] or "").encode())):
-                message = f"it would have {size} bytes, more than the {MAX_FILE_BYTES} that memkit reads"
-                raise ChangeRefusedError(f"{path}: {message}.")
+                message = f"it would have {size:,} bytes, more than the {MAX_FILE_BYTES:,} that memkit reads"
+                raise ChangeRefusedError(f"{path}: {message}. Split it first.")
         return contents
 
     @cached_property

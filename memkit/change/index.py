@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import posixpath
-import re
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -28,7 +27,7 @@ from memkit.change.memories import (
 from memkit.change.planning import clean_entries
 from memkit.errors import ChangeRefusedError, FormatError, ParameterError
 from memkit.formats.fields import words_given
-from memkit.formats.index_tree.format import ANY_INDEX
+from memkit.formats.index_tree.format import ANY_INDEX, DRIVE
 from memkit.formats.index_tree.index import FIELDS, below, format_branch, format_branch_line, format_root, ordered_entry
 from memkit.formats.rows import Row
 from memkit.formats.syntax.places import Json, Splice, with_values
@@ -37,7 +36,6 @@ from memkit.tables.corpus import Corpus, read
 
 MEMORY_FOLDERS = ("memory", "")
 """Folders that may hold the root index; the first that does counts."""
-_DRIVE = re.compile(r"[A-Za-z]:")
 
 
 class IndexStore(Operations):
@@ -363,7 +361,7 @@ class IndexStore(Operations):
         """The path as `index` writes it; raises where a rule of section 4 is broken or another entry names the file."""
         home, folder = self._home(draft), posixpath.dirname(index)
         path = posixpath.normpath(posixpath.join(home, _normal_path(file)))
-        if file.startswith("/") or "\\" in file or _DRIVE.match(file) or not below(path, home):
+        if file.startswith("/") or "\\" in file or DRIVE.match(file) or not below(path, home):
             raise ChangeRefusedError(f"invalid: {file} lies outside of the memory folder.")
         if "sofia-memory-plugin" in path.split("/"):
             raise ChangeRefusedError(f"invalid: {file} is a file of the plugin.")

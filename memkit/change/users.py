@@ -23,6 +23,7 @@ from memkit.formats.facts import (
     OLD_LAYOUT,
     PREFIXES,
     TYPES,
+    USER,
     OldFiles,
     home_of,
     parse,
@@ -39,7 +40,6 @@ from memkit.policy.dedup.near import normalise
 from memkit.schemas import IMPORTANCES, TABLES
 from memkit.text.secrets import mask
 
-_USER = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*")
 GUESSED = "guessedEnds"
 _ID = re.compile(r"(pf|wk|ar)_([0-9]{1,18})")
 _MAX_PARSED_FILES = 3_000
@@ -235,7 +235,7 @@ def old_file(draft: Draft, user: str) -> str | None:
 
 def user_folders(draft: Draft) -> list[str]:
     """The users who have a folder."""
-    return [name for name in draft.names(home(draft)) if _USER.fullmatch(name)]
+    return [name for name in draft.names(home(draft)) if USER.fullmatch(name)]
 
 
 def load(draft: Draft, user: str, parsed: ParsedFiles) -> UserFacts:
@@ -353,7 +353,7 @@ def check_user(user: str) -> None:
     ------
     ParameterError
     """
-    if not isinstance(user, str) or not _USER.fullmatch(user):
+    if not isinstance(user, str) or not USER.fullmatch(user):
         raise ParameterError(f"user: expected letters, digits, '_', '-' and '.'. Got {mask(repr(user)):.80}.")
 
 

@@ -68,11 +68,11 @@ OLD_LAYOUT = "old layout"
 KEPT = ".md.bak"
 """What a migration leaves of an old file."""
 _PREFIX = re.compile(r"[a-z]+_")
-_PREFIXES = {"profile": "pf_", "working": "wk_", "archive": "ar_"}
 _TASK = re.compile(rf"[-*+] {BOX}")
 _ITEM = re.compile(r"\s*(?:[-*+•]|\d{1,3}[.)])\s+(?=\S)")
 _UNDERLINE = re.compile(r" {0,3}(=+|-{2,})[ \t]*")
-_USER = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*")
+USER = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*")
+"""A user's name, which is that of a folder or file."""
 _NAMES = ("profile.md", "working.md", "archive.md", "meta.json")
 """The files of a user's folder."""
 _WORKSPACE = ("MEMORY.md", "HEARTBEAT.md")
@@ -376,7 +376,7 @@ def is_user_file(name: str) -> bool:
     [True, True, False, False, False, False]
     """
     stem = name.removesuffix(".md")
-    return stem != name and not stem.isupper() and not _DATED.match(stem) and _USER.fullmatch(stem) is not None
+    return stem != name and not stem.isupper() and not _DATED.match(stem) and USER.fullmatch(stem) is not None
 
 
 def is_users(source: Source, *, strict: bool = False) -> bool:
@@ -495,8 +495,8 @@ class _Facts:
         if not fact["text"].strip():
             problem("empty_text", "", "a fact with text", fact["text"])
         prefix = _PREFIX.match(fact.get("id", ""))
-        if prefix and kind in TYPES and prefix.group() != _PREFIXES[kind]:
-            problem("prefix_mismatch", "id", f"'{_PREFIXES[kind]}' and a number, as t is {kind}", fact["id"])
+        if prefix and kind in TYPES and prefix.group() != f"{PREFIXES[kind]}_":
+            problem("prefix_mismatch", "id", f"'{PREFIXES[kind]}_' and a number, as t is {kind}", fact["id"])
         if kind == "working" and "exp" not in fact:
             problem("missing_recommended", "exp", "", "nothing")
 

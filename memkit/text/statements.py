@@ -542,9 +542,9 @@ _DIGIT = re.compile(r"\d")
 _OF_DATES = re.compile(rf"(?:{_MONTH}|числ)")
 _RANGE = re.compile(r"([\d.,]+)\s?[-–]\s?([\d.,]+)")
 _PLAIN = re.compile(r"-?(?:\d+(?:\.\d*)?|\.\d+)")
+"""A number that can be read: what only looks like one, as ".4.0", stays the word that it is."""
 THOUSANDS = re.compile(r"(?<=\d)[\s,](?=\d{3}(?!\d))")
 """What parts the thousands of a number."""
-"""A number that can be read: what only looks like one, as ".4.0", stays the word that it is."""
 _NUMBERS = re.compile(r"\d+")
 _VALUE_ENDS = re.compile(r"(?<!\s)\s+(?:and|with|since|и|с|со|но|but|because|потому)\b", re.IGNORECASE)
 

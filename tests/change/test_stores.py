@@ -438,7 +438,7 @@ def test_what_is_no_text_is_refused_by_every_operation_and_nothing_is_written(
 
 
 def test_a_file_that_would_be_read_no_more_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memkit.change.draft.MAX_FILE_BYTES", 100)
+    monkeypatch.setattr("memkit.change.edits.MAX_FILE_BYTES", 100)
     store = mk.store(tmp_path, encoder=None)
-    with pytest.raises(ChangeRefusedError, match=r"MEMORY.md: it would have .* no file of more than 100 is read"):
+    with pytest.raises(ChangeRefusedError, match=r"MEMORY.md: it would have .* more than the 100 .* Split it first"):
         store.workspace.append_to_memory("чай " * 50)

@@ -46,7 +46,7 @@ UNINDEXED = "unindexed"
 """What a survey tells of a file that no index names, though it lies where one should."""
 ANY_INDEX = re.compile(AN_INDEX)
 _CONTINUATION = re.compile(r"(.+)\.part(\d+)\.json", re.DOTALL)
-_DRIVE = re.compile(r"^[A-Za-z]:")
+DRIVE = re.compile(r"[A-Za-z]:")
 _NAMES_PLUGIN = "the path names a file of the plugin"
 _NAMES_INDEX = "the path names an index, which is not a memory"
 _INVALID = {_NAMES_PLUGIN: "plugin_path", _NAMES_INDEX: "bad_value"}
@@ -312,7 +312,7 @@ class _Trees:
         where a category's folder is read alone, it may begin with the names of that folder.
         """
         path = written.replace("\\", "/").strip()
-        if path.startswith("/") or _DRIVE.match(path) or "\0" in path:
+        if path.startswith("/") or DRIVE.match(path) or "\0" in path:
             return None, "invalid", "the path is absolute"
         options = [posixpath.normpath(posixpath.join(home, path))]
         if path.startswith("memory/"):
