@@ -63,6 +63,7 @@ class Migrate(Estimator):
             for path in dict.fromkeys(row["path"] for row in old if row["kind"] == "fact"):
                 with draft.attempt(path, None):
                     texts[path] = draft.text(path)
+            # All files at once, as the classifier reads tables.
             for path, rows in old_rows(texts).items():
                 with draft.attempt(path, None):
                     bring_user(draft, path, rows)

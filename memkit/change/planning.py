@@ -267,6 +267,7 @@ def forget_queries(disk: Disk, before: pa.Table, after: pa.Table) -> int:
     lines = log.splitlines(keepends=True)
     kept = [line for line in lines if not quotes(line)]
     if len(kept) < len(lines):
+        # Written beside it and renamed, so that whoever stops in between leaves a whole log.
         fresh = f"{CALLS}.new"
         if disk.status(fresh):
             disk.remove(fresh)

@@ -416,6 +416,7 @@ def view_of(names: Sequence[str], label: str = "") -> View:
 
 NAMED = ("memory_id", "title", "text", "path", "line_start", "kind", "created_at", "updated_at")
 """The columns that names of memories are made from."""
+# Round numbers: some two lines of a table, and more than nearly any heading has.
 SHOWN, _NAME = 160, 400
 """The most characters that a cell shows, and that a stored name has: secrets are found before a name is cut."""
 

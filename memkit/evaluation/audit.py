@@ -240,6 +240,7 @@ def audit(
     if only is not None:
         check_choice("only", only, AUDITS, "audit")
     questions = AuditQuestions(search, queries, qrels, k, n, Moment.from_as_of(as_of), user_id)
+    # First, as what waits for its vector would count as not found.
     search.encode()
     names = bar("auditing", [only] if only else list(AUDITS), leave=False)
     tables = {name: _add_table(name, AUDITS[name](questions), questions) for name in names}

@@ -348,6 +348,7 @@ class Pair:
         if not unseen.num_rows or word(unseen.num_rows) == conclusion.word:
             return conclusion, _TO_JUDGE.empty_table()
         low, high = 0, unseen.num_rows
+        # By halving, as each verdict takes thousands of sign flips.
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (middle, high) if word(middle) == conclusion.word else (low, middle)
@@ -364,6 +365,8 @@ class Pair:
         alone = alone[alone["known"].isna()]
         number = dict(zip(task.labels.queries.to_pylist(), range(len(task.unit)), strict=True))
         query = alone["query_id"].map(number).to_numpy(np.int64)
+        # What it could add to a query's nDCG, whatever the metric: its place, over as many right ones as there would
+        # be.
         weight = 1 / np.log2(alone["rank_b"].to_numpy(np.float64) + 1) / (task.labels.n_relevant[query] + 1)
         if not task.per_query:
             weight /= np.bincount(task.unit)[task.unit[query]]

@@ -202,6 +202,7 @@ def _claims(file: File) -> bool:
     if not n_facts or "sessions" in map(str.lower, file.source.parents):
         return False  # what is quoted in a transcript is none
     lines = file.source.text.split("\n")
+    # A guess: half, so that a page which shows some fact lines as an example is none.
     return 2 * n_facts >= sum(bool(line.strip()) and not line.startswith("#") for line in lines)
 
 

@@ -296,5 +296,6 @@ def guarded(format: Format, path: str, rows: Rows) -> Iterator[None]:
     except Exception as error:
         if format.name in NAMES:
             raise
+        # A round bound: a message may quote the whole file.
         got = f"{type(error).__name__}: {error}"[:500]
         rows.problem("format_failed", path, f"the format {format.name!r} to read it", got, quote=False)

@@ -282,8 +282,10 @@ def _by_place(paths: list[str], units: Ints, keys: list[_Alike]) -> Iterator[tup
 
 
 def _duplicates(ids: pa.Table, rows: Rows) -> None:
+    # Mostly all differ, whatever their groups; to join them takes longer than to see that.
     if len(pc.unique(ids["id"])) == ids.num_rows:
         return
+    # By a separator of units, which no id has.
     encoded = pc.binary_join_element_wise(ids["group"], ids["id"], "\x1f").combine_chunks().dictionary_encode()
     if len(encoded.dictionary) == ids.num_rows:
         return
@@ -331,6 +333,7 @@ def _stale(memories: pa.Table, until: datetime, rows: Rows) -> None:
     limit = pa.scalar(until, memories.schema.field("stale_at").type)
     late = memories.filter(pc.fill_null(pc.less_equal(memories["stale_at"], limit), False))
     stale = late.select(["path", "memory_id", "stale_at"]).to_pylist()
+    # Reversed, so that of each file the first row stays.
     for path, row in {row["path"]: row for row in reversed(stale)}.items():
         expected, got = f"a day after {until_text(until)}", row["stale_at"].isoformat()
         rows.problem("stale", path, expected, got, field="stale_at", quote=False, memory_id=row["memory_id"])

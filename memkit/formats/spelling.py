@@ -588,12 +588,14 @@ def unread_head(text: str) -> tuple[int, str] | None:
     >>> unread_head("Действует до: 2026-10-05"), unread_head("Пропуск действует до: утра")
     ((1, 'lines of properties (Действует до)'), None)
     """
+    # A cheap look first, as nearly no page ends so.
     if "\ntype_: " in text[-20:] and (match := _AT_END.search(text, max(0, text.rfind("\nid: ")))):
         return text.count("\n", 0, match.start()) + 2, "fields at its end (id, created_time, updated_time)"
     opening = _FIRST_LINE.match(text)
     if opening is None or _HAS_SIGN.search(opening[1]) is None:
         return None
     first = text.count("\n", 0, opening.start(1))
+    # A guess of the characters of a line; a page may have megabytes.
     lines = text[: 200 * _MOST_HEAD_LINES].split("\n")[:_MOST_HEAD_LINES]
     if first >= len(lines):
         return None

@@ -155,6 +155,7 @@ class JudgePanel(Panel):
         for hits_of in both:
             hits = hits_of(k, check=False)
             pairs_found += zip(hits["query_id"].to_pylist(), hits["memory_id"].to_pylist(), strict=True)
+        # Sorted, so that the seed alone decides; then shuffled, so that no rank sways the judge.
         pairs = sorted(set(pairs_found))
         order = np.random.default_rng(seed).permutation(len(pairs))
         queue = [pairs[index] for index in order]

@@ -179,6 +179,7 @@ class States:
 
     def _stale(self, tree: Tree, changed: set[str] | None, before: list[Known], after: list[Known]) -> list[str]:
         """The files to be parsed again, or no more: they have another content, or are to be read as something else."""
+        # Mostly a commit changes files that no survey reads: then the roles of all others are what they were.
         if changed is not None and tree.is_same_files and changed.isdisjoint(self.reading.surveyed):
             return sorted(changed)
         reading = Reading(self.root, self.reading.options, kept=self.reading.kept)
@@ -316,6 +317,7 @@ class Versions:
 
     def _final_names(self) -> list[str]:
         """The last name of each memory; a removed one gets the commit as a suffix where another memory has its name."""
+        # The last row of each chain stays, as later ones overwrite it.
         names, last = list(self.names), dict(zip(self.chains, range(len(self.chains)), strict=True))
         used = {names[chain] for chain, row in last.items() if row not in self.removals}
         for chain, row in sorted(last.items(), key=lambda item: -item[1]):

@@ -36,6 +36,7 @@ _BLUE, _ORANGE, _RED = COLOURS[0], COLOURS[1], COLOURS[5]
 _EQUAL = 1e-9  # as in `compare`: a smaller difference of scores is rounding
 _MOST_GROUPS = 30
 """Groups whose names can be read beside each other; of more, those that gain and lose the most are drawn."""
+# Guesses: bars of a picture's width that still have several queries, or pairs, each.
 _BINS, _BINS_OF_PAIRS = 24, 30
 
 
@@ -273,6 +274,7 @@ def power(result: Any = None, spread: float = 0.25) -> Picture:
     """
     if result is None:
         sizes = np.array([20, 40, 80, 160, 320, 640, 1280, 2560])
+        # As in `queries_needed`, solved for the difference.
         lines = {f"independent queries, spread {spread:g}": spread * np.sqrt(7.85 / (sizes - 1.9))}
         now = None
     else:

@@ -132,6 +132,7 @@ def register_step(step: Step) -> None:
 def _take(step: Step) -> None:
     steps = tuple(STEPS)
     multiply = [one.name for one in steps if isinstance(one, Factor)]
+    # Else behind the last factor: scores are complete there, and nothing is cut yet.
     place = 1 + [one.name for one in steps].index(step.after or multiply[-1])
     STEPS.put((*steps[:place], step, *steps[place:]))
     adopt(QuerySettings, (replace(p, name=name, group=p.group or "steps") for name, p in step.params.items()))
@@ -145,6 +146,7 @@ def forget_step(name: str) -> None:
         disown(QuerySettings, step.params)
 
 
+# At import, as the parameters of steps are those of the class, which no estimator may be made before.
 for _name in _PLUGINS.names():
     if (_step := _PLUGINS.get(_name)) is not None:
         _take(_step)
@@ -189,6 +191,7 @@ class Settings(QuerySettings):
         )
 
 
+# A round bound: no question has megabytes, and a memory is asked for by `like`.
 MAX_QUERY = 1_000_000
 """Characters of a question."""
 

@@ -599,6 +599,7 @@ def _changed(settings: Index, search: Retriever) -> list[str]:
     return [
         name
         for name, value in now.items()
+        # By type too: 1 and True are equal, and an encoder may compare as arrays do.
         if fitted[name] is not value and (type(fitted[name]) is not type(value) or fitted[name] != value)
     ]
 

@@ -23,7 +23,7 @@ from memkit.search.alike import keep
 from memkit.search.ask import STEPS, Queries, Settings
 from memkit.search.fitted.chunks import take_rows
 from memkit.search.fitted.index import MemoryIndex, Searchable
-from memkit.search.question import Question, unranked
+from memkit.search.question import MOST_NAMED, Question, unranked
 from memkit.search.state import Candidates, Ranked
 from memkit.search.step import Look, queries_named
 from memkit.search.steps.collapse import hit_of, none_reaches
@@ -54,7 +54,6 @@ HITS = result_schema(
     (_COUNT, "n_alike"),
     (WORDS, "replaces"),
 )
-_MOST_ALIKE = 20  # memories that are named under a hit
 _CHUNK_COLUMNS = ("memory_id", "chunk_id", "text", "path", "line_start", "line_end")
 
 
@@ -138,7 +137,7 @@ def hits_table(question: Question, added: Sequence[str] = ()) -> pa.Table:
     likely = None if question.queries.without else answerability(ranked, question.settings, len(question.queries))
     by_query = None if likely is None else dict(zip(question.queries.ids, likely.tolist(), strict=True))
     names = _names(question, shown.candidates) | {"counted": _counted(question, shown)}
-    names["memories"] |= names_of(replaced.slice(0, _MOST_NAMED)) if replaced.num_rows else {}
+    names["memories"] |= names_of(replaced.slice(0, _NAMES_KEPT)) if replaced.num_rows else {}
     return _described(table, question, memkit="hits", shown=names, note=note, answerability=by_query)
 
 
@@ -243,7 +242,7 @@ def _collapsed(question: Question, ranked: Ranked, shown: Ranked) -> dict[str, A
             names.append(memory_id)
     by_hit = [collapsed.get(hit, []) for hit in (shown.candidates.query * size + shown.candidates.row).tolist()]
     return {
-        "alike": pa.array([names[:_MOST_ALIKE] for names in by_hit], pa.list_(pa.string())),
+        "alike": pa.array([names[:MOST_NAMED] for names in by_hit], pa.list_(pa.string())),
         "n_alike": pa.array(list(map(len, by_hit)), pa.int64()),
     }
 
@@ -308,7 +307,8 @@ def _described(table: pa.Table, question: Question, **facts: Any) -> pa.Table:
     return describe(table, arms=question.weights, encoder=encoder, **facts, as_of=question.moment)
 
 
-_MOST_NAMED = 40
+# A round number: tables and cards show fewer rows.
+_NAMES_KEPT = 40
 
 
 def _counted(question: Question, shown: Ranked) -> dict[str, dict[str, dict[str, float]]]:
@@ -317,7 +317,7 @@ def _counted(question: Question, shown: Ranked) -> dict[str, dict[str, dict[str,
     if by_places(question.settings):
         return scores
     candidates = shown.candidates
-    for hit, column in np.argwhere((candidates.rank == 0) & (shown.norm > 0))[:_MOST_NAMED].tolist():
+    for hit, column in np.argwhere((candidates.rank == 0) & (shown.norm > 0))[:_NAMES_KEPT].tolist():
         query, arm = int(candidates.query[hit]), candidates.arms[column]
         zero, one = candidates.scale[query, column].tolist()
         chunk = question.index.chunks["chunk_id"][int(candidates.row[hit])].as_py()
@@ -326,7 +326,7 @@ def _counted(question: Question, shown: Ranked) -> dict[str, dict[str, dict[str,
     return scores
 
 
-def _names(question: Question, candidates: Candidates, most: int = _MOST_NAMED) -> dict[str, Any]:
+def _names(question: Question, candidates: Candidates, most: int = _NAMES_KEPT) -> dict[str, Any]:
     """The texts of the first queries and names of the first memories, for a reader without the corpus."""
     index, queries = question.index, question.queries
     memory = dict.fromkeys(index.rows.memory[candidates.row[:most]].tolist())

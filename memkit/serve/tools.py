@@ -172,6 +172,7 @@ class Calls:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):  # it was laid there since
                 raise refused(CALLS, "a regular file", "another")
+            # Another file is there since the search was logged: a line on its hits would stand without the query.
             if self._file in (0, status.st_ino):
                 self._file = status.st_ino
                 os.write(descriptor, f"{json.dumps(row, ensure_ascii=False)}\n".encode("utf-8", "replace"))

@@ -337,12 +337,14 @@ def _write_tables(con: duckdb.DuckDBPyConnection, tables: Mapping[str, pa.Table]
     bare = [name for name, table in tables.items() if not table.num_rows and TABLES.get(name) == table.schema]
     creations = [f"create or replace table memkit.{places[name]} ({_columns(name)})" for name in bare]
     with interruptible(), transaction(con):
+        # In one statement, as most of the declared tables are empty.
         con.execute("; ".join(["create schema if not exists memkit", *creations]))
         for name, table in tables.items():
             if name not in bare:
                 put(con, f"memkit.{places[name]}", table)
     views = [f"create or replace view main.{place} as from memkit.{place}" for place in places.values()]
     try:
+        # All at once, and one by one only to find the name that the user has taken.
         con.execute("; ".join(views))
     except duckdb.CatalogException:
         for place, view in zip(places.values(), views, strict=True):

@@ -330,6 +330,7 @@ class Reader:
         self._learn_from(chain(chain.from_iterable(pieces), (heading or "" for heading in above)))
         stems = [self._content(heading or "") if heading != "" else frozenset[str]() for heading in above]
         subjects = [of_one if of_one or heading == "" else None for of_one, heading in zip(stems, above, strict=True)]
+        # A round number, below which nobody waits.
         shown = bar("reading statements", pieces, silent=len(pieces) < 500, leave=False)
         both = zip(shown, subjects, strict=True)
         return [[self._statement(piece, subject) for piece in of_text] for of_text, subject in both]
@@ -508,6 +509,7 @@ class Reader:
         for name, pattern in self._attributes:
             match = pattern.search(plain)
             if match and not any(map(self.is_negation, _WORDS.findall(plain[: match.start("value")]))):
+                # Where folding changed the length, a place in it is none of the text.
                 value = text[match.start("value") : match.end("value")] if len(plain) == len(text) else match["value"]
                 value = _VALUE_ENDS.split(value)[0].strip()
                 if value:

@@ -147,6 +147,7 @@ def _ends(repository: Repository, corpus: Corpus, since: datetime, until: Moment
     if next(log(repository, last.id, 1), None) is None:
         return "the folder's files are in no commit"
     n_commits, begins = repository.count(last.id, since), None
+    # Git's times are whole seconds, and the state at a moment has the commit of that moment.
     before = (since - timedelta(seconds=1)).isoformat()
     if repository.count(last.id) == n_commits:  # the first of these commits holds what is older
         first = next(log(repository, last.id, n_commits)).commit

@@ -57,6 +57,7 @@ def survey(folder: Folder) -> Survey:
     """Read every index below the root; cost linear in their size."""
     trees, files = _Trees(folder), folder.listing.files
     indexes = [path for path in files if path == "index.json" or path.endswith("/index.json")]
+    # From the top: a root opens its branches, so that those which are left stand alone.
     for path in sorted(indexes, key=lambda path: (path.count("/"), path)):
         trees.root_or_stray(path)
     trees.check_folders()
@@ -99,6 +100,7 @@ class _Trees:
         self.indexes.add(path)
         if source is None:
             return None
+        # Reversed, as each entry takes its lines from the end of the list.
         self.undecoded[path] = source.guess, sorted(source.undecoded.items(), reverse=True)
         try:
             return load_json(source.text)

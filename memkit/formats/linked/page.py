@@ -57,6 +57,7 @@ LISTED = re.compile(rf"[ \t]*(?:[-*+]|\d{{1,9}}[.)]|\|)[ \t]*(?:\*\*|{BOX}[ \t]+
 """A line of a list or a table that opens with a link."""
 _NO_WORD = re.compile(r"[\W_]+")
 _INDEX_NAMES, _LOG_NAMES = ("index", "_index"), ("log",)
+# Guesses: the more a name says of a page, the fewer lines have to.
 _LEAST_LISTED = {"index": 1, "long_term": 3, "page": 5}
 """How many lines a page needs that open with a link, to be a contents page, by what it would be otherwise."""
 GENERATED = "generated"

@@ -611,6 +611,7 @@ def _without_successor(memories: pa.Table, rows: Rows) -> None:
         pc.is_in(memories["status"], pa.array(["deprecated", "superseded"])), pc.is_null(memories["superseded_by"])
     )
     retired = memories.filter(is_left).select(["path", "memory_id", "status"]).to_pylist()
+    # Reversed, so that of each page the first row stays.
     for path, row in {row["path"]: row for row in reversed(retired)}.items():
         where: Row = {"field": "superseded_by", "memory_id": row["memory_id"], "quote": False}
         got = f"none that is here, though it is {row['status']}"

@@ -153,6 +153,7 @@ def loaded(text: str, most_lines: int = MOST_LINES, most_units: int = MOST_UNITS
     """
     kept, units, total_lines, total_units, cut = list[str](), 0, 0, 0, None
     for number, line in counted_lines(text):
+        # The host is JavaScript, whose lengths are UTF-16 units.
         size = len(line.encode("utf-16-le", "surrogatepass")) // 2 + 1
         total_lines, total_units = total_lines + 1, total_units + size
         if cut is None and (total_lines > most_lines or total_units > most_units):

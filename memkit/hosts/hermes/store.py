@@ -178,6 +178,7 @@ class HermesStore(Operations):
         wanted = checked(old, "old").strip()
         path = self._path(draft, name)
         text = draft.text_or_none(path)
+        # Reversed, so that of equal entries the first stays.
         matches = {
             _text_of(part): part for part in reversed(list(hermes.parts(text or ""))) if wanted in _text_of(part)
         }
