@@ -554,6 +554,7 @@ def _write_database(database: Database, path: Path) -> None:
         shutil.move(Path(temporary) / path.name, path)
 
 
+@system_memory()
 def load(folder: Path, source: Path | None, trust: bool) -> tuple[dict[str, pa.Table], Reading | None, TextIndex, Path]:
     """The tables of a saved corpus, its reading if it has one, its full-text index, if it has this version's, and the
     snapshot that they are from.

@@ -166,8 +166,11 @@ def read_parquet(
     """
     with _unpacking(where):
         source = parquet().ParquetFile(file)
-        parts = [source.read(use_threads=False)] if trust else map(pa.Table.from_batches, _batches(source, file, where))
-        table = pa.concat_tables([source.schema_arrow.empty_table(), *parts])
+        if trust:
+            table = source.read(use_threads=False)
+        else:
+            parts = map(pa.Table.from_batches, _batches(source, file, where))
+            table = pa.concat_tables([source.schema_arrow.empty_table(), *parts])
         table.validate(full=not trust)  # lengths, offsets, UTF-8
     if len(set(table.column_names)) != table.num_columns:
         raise refused(where, "columns with different names", f"{table.column_names!r:.200}")
