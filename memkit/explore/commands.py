@@ -46,8 +46,9 @@ def digest(
     from memkit.explore.digest.digest import LINES
     from memkit.explore.digest.digest import digest as made
 
-    corpus = load(path, Reading(formats, hidden=hidden, dates=dates, json_rows=json_rows))
-    result = made(corpus, since, until, user_id=user, basis=basis).of_command(path)
+    reading = Reading(formats, hidden=hidden, dates=dates, json_rows=json_rows)
+    # Handed on without a name, so that the digest can let it go.
+    result = made(load(path, reading), since, until, user_id=user, basis=basis).of_command(path)
     if page is not None:
         result.report(page, title=f"What happened in {path.resolve().name}")
     if as_json:

@@ -31,7 +31,7 @@ def read_by_hand(folder: Path) -> None:
             print(f"{month:%Y-%m}  {row['text'][:160]}")
         month = following
     sentences = [(s.text, s.is_heading) for text in corpus.memories["text"].to_pylist() for s in sentences_of(text)]
-    names = new_names(sentences, corpus.memories.slice(0, 0))
+    names = new_names(sentences, list)
     print(f"{len(names)} names:", "; ".join(f"{name.spelling} {name.count}" for name in names))
 
 

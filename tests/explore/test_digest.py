@@ -17,7 +17,7 @@ from memkit.cli.app import app_for
 from memkit.explore.digest.decisions import decisions
 from memkit.explore.digest.digest import LINES, SECTIONS, Digest
 from memkit.explore.digest.names import new_names
-from memkit.explore.digest.span import SENTENCES, span_of
+from memkit.explore.digest.span import SENTENCES, from_dates
 from memkit.tables.samples import write_files
 from memkit.text.sentences import sentences_of
 
@@ -212,14 +212,15 @@ def test_names_of_a_large_span_are_those_of_its_newest_changes(monkeypatch: pyte
         assert ("among the 1 newest changes" in str(found.notes)) == (len(names) == 1)
 
 
-def test_the_state_before_shares_its_texts_with_the_corpus() -> None:
+def test_the_state_before_comes_in_pieces_and_the_one_after_is_no_copy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("memkit.explore.digest.span._PIECE", 2)
     texts, dates = ["чай", "кофе", "вода"], ["2026-01-01", "2026-02-27", "2026-01-02"]
     corpus = mk.from_table({"text": texts, "created_at": dates})
     moment = Moment.from_as_of("2026-03-01")
-    before = span_of(corpus, since_time("7d", moment), moment, None, "dates").before.memories
-    assert before["text"].to_pylist() == ["чай", "вода"]
-    addresses = {chunk.buffers()[2].address for chunk in corpus.memories["text"].chunks}
-    assert {chunk.buffers()[2].address for chunk in before["text"].chunks} == addresses
+    span = from_dates(corpus.memories, since_time("7d", moment), moment.last_visible, "", lambda changes: changes)
+    assert [piece["text"].to_pylist() for piece in span.before()] == [["чай"], ["вода"]]
+    of_corpus, of_span = (table["text"].chunks for table in (corpus.memories, span.after.memories))
+    assert {chunk.buffers()[2].address for chunk in of_span} == {chunk.buffers()[2].address for chunk in of_corpus}
 
 
 def test_a_duration_is_whole_days_where_its_end_is_one() -> None:
@@ -336,15 +337,15 @@ def test_names_are_repeated_capitals_within_sentences(subtests: pytest.Subtests)
     ):
         with subtests.test(case):
             texts = [(sentence.text, sentence.is_heading) for sentence in sentences_of(text)]
-            assert {name.spelling: name.count for name in new_names(texts, nothing)} == names
+            assert {name.spelling: name.count for name in new_names(texts, lambda: [nothing])} == names
 
 
 def test_a_name_that_was_there_before_is_not_new() -> None:
     texts = [("Звонила Анна.", False), ("Спросить Анну.", False), ("Это Борис.", False), ("Ждём Бориса.", False)]
     before = pa.table({"title": ["Анне"], "text": ["— письмо"]})
-    assert [name.spelling for name in new_names(texts, before)] == ["Борис"]
+    assert [name.spelling for name in new_names(texts, lambda: [before])] == ["Борис"]
     often_small = pa.table({"title": [""], "text": ["борис борис борис"]})
-    assert [name.count for name in new_names(texts, often_small)] == [2]
+    assert [name.count for name in new_names(texts, lambda: [often_small])] == [2]
 
 
 @pytest.mark.parametrize("wrong", [{"since": "soon"}, {"basis": "gut"}, {"mentions": 0}, {"until": "2026-13-01"}])

@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -100,7 +102,9 @@ def decided(span: Span) -> pa.Table:
     above = pa.table([some["memory_id"], said], ["memory_id", "above"])
     headed = above["memory_id"].filter(pc.match_substring_regex(said, _HEADED))
     may = pc.or_kleene(pc.match_substring_regex(span.changes["after"], _MAY), pc.is_in(ids, value_set=headed))
-    return pa.concat_tables(decisions(cut, above) for cut in new_sentences(span.changes.filter(may)))
+    some = span.changes.filter(may)
+    above = above.filter(pc.is_in(above["memory_id"], value_set=some["memory_id"]))
+    return pa.concat_tables(decisions(cut, above) for cut in new_sentences(some))
 
 
 def decisions(sentences: pa.Table, above: pa.Table) -> pa.Table:
@@ -162,12 +166,14 @@ qualify row_number() over newest <= $most and sum(n) over newest - n < $chars
 """
 
 
-def _state(name: str, memories: pa.Table) -> dict[str, pa.Table]:
-    """The boxes of some memories, and what is asked of the memories that have any."""
-    found = checklist_of(memories)
-    few = memories.select(["memory_id", "user_id", "kind", "created_at"])
-    few = few.filter(pc.is_in(few["memory_id"], value_set=pc.unique(found["memory_id"])))
-    return {f"{name}_boxes": found, f"{name}_memories": few}
+def _state(name: str, parts: Iterable[pa.Table]) -> dict[str, pa.Table]:
+    """The boxes of memories, and what is asked of the memories that have any."""
+    boxes, few = list[pa.Table](), list[pa.Table]()
+    for part in parts:
+        boxes.append(checklist_of(part))
+        some = part.select(["memory_id", "user_id", "kind", "created_at"])
+        few.append(some.filter(pc.is_in(some["memory_id"], value_set=pc.unique(boxes[-1]["memory_id"]))))
+    return {f"{name}_boxes": pa.concat_tables(boxes), f"{name}_memories": pa.concat_tables(few)}
 
 
 def boxes(span: Span) -> tuple[pa.Table, int]:
@@ -176,7 +182,7 @@ def boxes(span: Span) -> tuple[pa.Table, int]:
     A box is the same where its text is. The rows are ``opened``, ``closed``, or ``removed`` without a tick; what a
     later log ticks is closed there, once, and what is carried from log to log is opened in the first of them, once.
     """
-    states = {**_state("before", span.before.memories), **_state("now", span.after.memories)}
+    states = {**_state("before", span.before()), **_state("now", [span.after.memories])}
     return rows_of(_BOXES, **states), rows_of(_OLDER, **states)["n"][0].as_py()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit import Corpus
+from memkit.base import parallel
 from memkit.errors import count_of
 from memkit.explore.digest.decisions import boxes, contradictions, decided
 from memkit.explore.digest.names import LEAST_MENTIONS, new_names
-from memkit.explore.digest.span import BASES, Span, differing, expired_in, never_listed, new_sentences, span_of
+from memkit.explore.digest.span import (
+    BASES,
+    Span,
+    differing,
+    expired_in,
+    from_dates,
+    from_history,
+    never_listed,
+    new_sentences,
+    of_user,
+)
 from memkit.extend import Moment
 from memkit.extend.reading import Row
 from memkit.extend.showing import (
@@ -246,34 +257,36 @@ def digest(
     check_value("digest", "basis", basis, "str", nullable=True, choices=BASES)
     check_value("digest", "mentions", mentions, "int", low=1)
     moment = Moment.from_as_of(until, "until")
-    with bar("digest", total=_STEPS, unit="step", leave=False) as step:
-        span = span_of(corpus, since_time(since, moment), moment, user_id, basis)
-        step.update()
-        hide = Mask()
+    begins = since_time(since, moment)
+    with parallel.system_memory(), bar("digest", total=_STEPS, unit="step", leave=False) as step:
+        hide, span, why = Mask(), *from_history(corpus, begins, moment, user_id, basis)
         names = ("title", "text", "tags", "extra")
         found = {name: learned(hide, corpus.memories[name]) for name in names}  # what any memory calls a secret
-        pa.default_memory_pool().release_unused()  # what reading and this took and gave back: a seventh of all
-        known = _of_rows(span.changes, corpus.memories, found) if span.basis == "dates" else None
-        span = replace(span, changes=_shown(span.changes, hide, known))
+        shown = partial(_shown, hide=hide, known=_by_id(corpus.memories, found))
+        memories, revision = of_user(corpus.memories, user_id), corpus.revision
+        del corpus  # of which the command holds nothing else: the state of its reading is a quarter of the memory
+        _done(step)
+        if span is None:
+            span = from_dates(memories, begins, moment.last_visible, why, shown)
+        else:
+            span = replace(span, changes=_shown(span.changes, hide))
         notes = [note for note in (*span.notes, never_listed(span.after.memories)) if note]
-        step.update()
+        _done(step)
         box_rows, n_older = boxes(span)
         if n_older:
             still = count_of(n_older, "older checkbox is", "older checkboxes are")
             notes.append(f"{still} still open: `open_tasks` lists each place of them.")
-        step.update()
+        _done(step)
         contradicted, n_compared = contradictions(span)
         if n_compared < span.after.memories.num_rows:
             notes.append(f"Contradictions were looked for among the {n_compared:,} newest memories only.")
-        step.update()
-        pa.default_memory_pool().release_unused()
+        _done(step)
         told = decided(span).select([*_PLACED, "text"]).to_pylist()
-        pa.default_memory_pool().release_unused()
-        step.update()
+        _done(step)
         named, n_looked = _named(span, mentions)
         if n_looked < len(span.changes):
             notes.append(f"New names were looked for among the {n_looked:,} newest changes only.")
-        step.update()
+        _done(step)
     rows = [
         *({"section": "decisions", "what": "decided", **row} for row in told),
         *_of_contradictions(span.changes, contradicted),
@@ -283,7 +296,7 @@ def digest(
     changed = _of_changes(pa.concat_tables([span.changes, _shown(expired_in(span), hide)]))
     facts = {"since": span.since.isoformat(), "as_of": span.until.isoformat(), "basis": span.basis}
     whole = pa.concat_tables([pa.Table.from_pylist(rows, DIGEST), *changed])
-    table = describe(whole, memkit="digest", **facts, **corpus.revision)
+    table = describe(whole, memkit="digest", **facts, **revision)
     return Digest(
         table,
         until_text(span.since).removesuffix(" 00:00"),
@@ -294,24 +307,33 @@ def digest(
     )
 
 
+def _done(step: Any) -> None:
+    """Say so, and give back what the step took: a fifth of all."""
+    step.update()
+    pa.default_memory_pool().release_unused()
+
+
 _STEPS = 6
 _HELD = ("title", "before", "after")
 """The columns of changes that may hold a secret."""
 
 
-_Found = Mapping[str, dict[int, Any]]
+_Found = Mapping[str, dict[Any, Any]]
 
 
-def _of_rows(changes: pa.Table, memories: pa.Table, found: _Found) -> _Found:
-    """What was found in the memories, by the rows of the changes that are these memories as they stand."""
-    rows = pc.index_in(changes["memory_id"], value_set=memories["memory_id"]).to_pylist()
-    sides: _Found = {"title": found["title"], "before": {}, "after": found["text"]}
-    return {name: {row: some[of] for row, of in enumerate(rows) if of in some} for name, some in sides.items()}
+def _by_id(memories: pa.Table, found: _Found) -> _Found:
+    """What was found in the rows of memories, by their ids and by the columns of changes that these memories are."""
+    ids, sides = memories["memory_id"], {"title": found["title"], "before": {}, "after": found["text"]}
+    return {name: {ids[row].as_py(): some for row, some in of_rows.items()} for name, of_rows in sides.items()}
 
 
-def _shown(changes: pa.Table, hide: Mask, found: _Found | None = None) -> pa.Table:
+def _shown(changes: pa.Table, hide: Mask, known: _Found | None = None) -> pa.Table:
     """The changes without secrets and wrappers: taken out of the whole texts, as a sentence may not say what it is."""
-    found = found or {name: learned(hide, changes[name]) for name in _HELD}
+    if known is None:
+        found = {name: learned(hide, changes[name]) for name in _HELD}
+    else:
+        ids = changes["memory_id"].to_pylist()
+        found = {name: {row: some[of] for row, of in enumerate(ids) if of in some} for name, some in known.items()}
     for name in _HELD:
         texts = masked(changes[name], hide, found[name])
         is_wrapped = pc.fill_null(pc.match_substring_regex(texts, WRAPPERS), False).combine_chunks()
@@ -349,7 +371,7 @@ def _named(span: Span, least: int) -> tuple[list[Row], int]:
     n_chars = np.cumsum(pc.fill_null(pc.utf8_length(span.changes["after"]), 0))
     newest = span.changes.slice(0, int(np.searchsorted(n_chars, MOST_NAMED)) + 1)
     sentences = pa.concat_tables(new_sentences(newest))
-    names = new_names(tuples_of(sentences, "text", "is_heading"), span.before.memories, least)
+    names = new_names(tuples_of(sentences, "text", "is_heading"), span.before, least)
     is_heading = sentences["is_heading"].to_pylist()  # a heading says least of a name
     firsts = [min(name.sentences, key=lambda number: (is_heading[number], number)) for name in names]
     where = sentences.select([*_PLACED, "text"]).take(pa.array(firsts, pa.int64())).to_pylist()

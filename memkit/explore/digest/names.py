@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
@@ -56,6 +56,10 @@ _VALUE = 4
 """The most words of such a value: what is longer was said by whoever is named before it."""
 _LATER = r"[\p{L}\p{N}].*\P{L}[\p{Lu}\p{Nl}]"
 """RE2: a sentence with a word with a capital that is not its first word."""
+
+
+Parts = Callable[[], Iterable[pa.Table]]
+"""Gives memories some at a time, each time it is called."""
 
 
 class Mention(NamedTuple):
@@ -136,15 +140,15 @@ def _owner(word: str) -> str:
     return word[:-2] if word.endswith(("'s", "’s")) else word
 
 
-def new_names(texts: Iterable[tuple[str, bool]], before: pa.Table, least: int = LEAST_MENTIONS) -> list[Name]:
+def new_names(texts: Iterable[tuple[str, bool]], before: Parts, least: int = LEAST_MENTIONS) -> list[Name]:
     """The names in sentences that no text before has, most mentioned first; forms of a word are one name.
 
     Parameters
     ----------
     texts : iterable of (str, bool)
         Each sentence, and whether it is a heading.
-    before : pyarrow.Table
-        ``memories`` as they were.
+    before : callable
+        Gives ``memories`` as they were, some at a time.
     least : int
         The least number of mentions.
 
@@ -152,7 +156,7 @@ def new_names(texts: Iterable[tuple[str, bool]], before: pa.Table, least: int = 
     --------
     >>> texts = ["Новая коллега — Анна.", "Спросить Анну о сроках.", "Deploy on Friday.", "We deploy with Anna."]
     >>> before = pa.table({"title": [""], "text": ["Звонил Борис."]})
-    >>> [(name.spelling, name.count) for name in new_names([(text, False) for text in texts], before)]
+    >>> [(name.spelling, name.count) for name in new_names([(text, False) for text in texts], lambda: [before])]
     [('Анна', 2)]
     """
     numbers, words, sentences, flags = dict[str, int](), array("i"), array("i"), array("b")
@@ -234,25 +238,22 @@ def _is_no_name(word: str) -> bool:
     return len(word) < _LEAST_LETTERS or is_common or _DAYS.fullmatch(word) is not None
 
 
-def _parts(memories: pa.Table) -> Iterator[pa.ChunkedArray]:
-    """Their titles and texts, some at a time."""
-    yield from (
-        memories[name].slice(start, _PART) for name in ("title", "text") for start in range(0, len(memories), _PART)
-    )
-
-
-def _capitals(memories: pa.Table) -> set[str]:
+def _capitals(before: Parts) -> set[str]:
     """All words with a capital; linear in the texts."""
-    found = (_WITH_CAPITAL.findall("\n".join(part.drop_null().to_pylist())) for part in _parts(memories))
+    found = (_WITH_CAPITAL.findall("\n".join(text.drop_null().to_pylist())) for text in _titles_and_texts(before))
     return {word for of_part in found for word in of_part if _has_capital(word)}
 
 
-def _counts(memories: pa.Table, words: set[str]) -> Counter[str]:
+def _titles_and_texts(before: Parts) -> Iterator[pa.ChunkedArray]:
+    yield from (part[name] for part in before() for name in ("title", "text"))
+
+
+def _counts(before: Parts, words: set[str]) -> Counter[str]:
     """How often words stand in small letters; linear in the texts, of which those without these words are not cut."""
     small, counts = {word.lower(): word for word in sorted(words)}, Counter[str]()
     for start in range(0, len(small), _FEW):
         asked = {*[*small][start : start + _FEW]}
-        for part in _parts(memories):
+        for part in _titles_and_texts(before):
             texts = part.filter(pc.match_substring_regex(part, "|".join(map(re.escape, asked)))).to_pylist()
             counts.update(small[word] for text in texts for word in _WORD.findall(text) if word in asked)
     return counts

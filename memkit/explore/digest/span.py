@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -46,8 +47,10 @@ class Span:
         The first and the last instant.
     basis : str
         One of `BASES`.
-    before, after : Corpus
-        What was there before the span, and at its end.
+    before : callable
+        Gives the memories that were there before the span, some at a time.
+    after : Corpus
+        What is there at its end.
     changes : pyarrow.Table
         Of the columns of `CHANGES`, without moves to another file.
     notes : tuple of str
@@ -57,28 +60,33 @@ class Span:
     since: datetime
     until: datetime
     basis: str
-    before: Corpus
+    before: Callable[[], Iterable[pa.Table]]
     after: Corpus
     changes: pa.Table
     notes: tuple[str, ...]
 
 
-def span_of(corpus: Corpus, since: datetime, until: Moment, user_id: str | None, basis: str | None) -> Span:
-    """The span of a corpus from `since` to `until`, of all users or of one and of what belongs to nobody.
+Shown = Callable[[pa.Table], pa.Table]
+"""Makes of changes what is shown of them."""
+
+
+def from_history(
+    corpus: Corpus, since: datetime, until: Moment, user_id: str | None, basis: str | None
+) -> tuple[Span | None, str]:
+    """The span of a folder by its git history, of all users or of one and of what belongs to nobody; else the reason
+    why there is none.
 
     Raises
     ------
     ParameterError
         Where `basis` is git and the folder has no history in that time.
     """
-    why = "basis='dates' was given"
-    if basis != "dates":
-        span, why = _from_git(corpus, since, until, user_id)
-        if span is not None:
-            return span
-        if basis == "git":
-            raise ParameterError(f"digest: basis='git' needs a history, but {why}. Use basis='dates'.")
-    return _from_dates(corpus, since, until.last_visible, user_id, why)
+    if basis == "dates":
+        return None, "basis='dates' was given"
+    span, why = _from_git(corpus, since, until, user_id)
+    if span is None and basis == "git":
+        raise ParameterError(f"digest: basis='git' needs a history, but {why}. Use basis='dates'.")
+    return span, why
 
 
 def never_listed(memories: pa.Table) -> str:
@@ -103,8 +111,8 @@ def _from_git(corpus: Corpus, since: datetime, until: Moment, user_id: str | Non
         return None, str(error).rstrip(".")
     if isinstance(ends, str):
         return None, ends
-    before = _of_user(states_at(corpus, [ends.before])[0], user_id)
-    after = _of_user(corpus if ends.after is None else states_at(corpus, [ends.after])[0], user_id)
+    states = states_at(corpus, [ends.before])[0], corpus if ends.after is None else states_at(corpus, [ends.after])[0]
+    before, after = (with_memories(state, of_user(state.memories, user_id)) for state in states)
     rows = Rows()
     versions, _ = versions_of(corpus.root.resolve(), ends.last, rows, ends.n_commits + 1)
     changes, n_moved = _compared(before, after, versions, since)
@@ -117,7 +125,8 @@ def _from_git(corpus: Corpus, since: datetime, until: Moment, user_id: str | Non
     if n_moved:
         notes.append(f"{count_of(n_moved, 'memory')} moved to another file, or had a copy there: unchanged.")
     notes += [str(row["message"]) for row in rows.table("problems").to_pylist()]
-    return Span(since, until.last_visible, "git", before, after, changes, tuple(notes)), ""
+    was = partial(_pieces, before.memories)
+    return Span(since, until.last_visible, "git", was, after, changes, tuple(notes)), ""
 
 
 @dataclass(frozen=True)
@@ -201,28 +210,41 @@ def _compared(before: Corpus, after: Corpus, versions: pa.Table, since: datetime
     return changes.cast(CHANGES), len(moved)
 
 
-def _from_dates(corpus: Corpus, since: datetime, until: datetime, user_id: str | None, why: str) -> Span:
-    """The span by created_at and updated_at; the text before a change is not known."""
-    memories = _of_user(corpus, user_id).memories
+def from_dates(memories: pa.Table, since: datetime, until: datetime, why: str, shown: Shown) -> Span:
+    """The span by created_at and updated_at; the text before a change is not known.
+
+    Of changes only what is `shown` is held, not their texts beside it.
+    """
     values = {"since": since, "until": until, "unlisted": list(_UNLISTED)}
     named = memories.select(["memory_id", "kind", "path", "line_start", "created_at", "updated_at"])
     dated_rows = rows_of(_DATED + _ORDER, values, memories=named.append_column("row", pa.array(range(len(named)))))
-    titles, texts = memories.select(["title", "text"]).take(dated_rows["row"]).columns
-    columns = [*dated_rows.drop_columns("row").columns, titles, pa.nulls(len(texts), pa.string()), texts]
-    changes = pa.table(columns, CHANGES.names).cast(CHANGES)
+    changes = pa.concat_tables(shown(_with_texts(few, memories)) for few in _pieces(dated_rows))
     new = changes.filter(pc.equal(changes["change"], "added"))["memory_id"]
     is_later = pc.fill_null(pc.greater(memories["created_at"], pa.scalar(until, TIMESTAMP)), False)
-    is_new = pc.is_in(memories["memory_id"], value_set=new)
-    # The texts of runs of memories are not copied.
-    runs = [take_runs(memories, np.flatnonzero(~mask.to_numpy())) for mask in (pc.or_(is_later, is_new), is_later)]
-    states = [with_memories(corpus, some) for some in runs]
+    is_new = pc.or_(is_later, pc.is_in(memories["memory_id"], value_set=new))
+    after = take_runs(memories, np.flatnonzero(~is_later.to_numpy()))  # the texts of runs of memories are not copied
     dated = pc.coalesce(memories["updated_at"], memories["created_at"])
     notes = [f"From dates, as {why}: they do not show what was removed, nor a text before it changed."]
     if dated.null_count:
         n, total = dated.null_count, memories.num_rows
         words = "has no date, and is" if n == 1 else "have no date, and are"
         notes.append(f"{n:,} of {count_of(total, 'memory')} {words} not listed as new.")
-    return Span(since, until, "dates", states[0], states[1], changes, tuple(notes))
+    before = partial(_pieces, memories, pc.invert(is_new))
+    return Span(since, until, "dates", before, Corpus({"memories": after}), changes, tuple(notes))
+
+
+def _with_texts(dated: pa.Table, memories: pa.Table) -> pa.Table:
+    """Rows of changes by date with the titles and texts of the memories that they are."""
+    titles, texts = memories.select(["title", "text"]).take(dated["row"]).columns
+    columns = [*dated.drop_columns("row").columns, titles, pa.nulls(len(texts), pa.string()), texts]
+    return pa.table(columns, CHANGES.names).cast(CHANGES)
+
+
+def _pieces(table: pa.Table, is_kept: pa.ChunkedArray | None = None) -> Iterator[pa.Table]:
+    """A table, some rows at a time, each time in one chunk; of a mask those that are kept."""
+    for start in range(0, max(len(table), 1), _PIECE):
+        piece = table.slice(start, _PIECE)
+        yield (piece if is_kept is None else piece.filter(is_kept.slice(start, _PIECE))).combine_chunks()
 
 
 def expired_in(span: Span) -> pa.Table:
@@ -231,12 +253,9 @@ def expired_in(span: Span) -> pa.Table:
     return rows_of(_EXPIRED + _ORDER, values, memories=span.after.memories).cast(CHANGES)
 
 
-def _of_user(corpus: Corpus, user_id: str | None) -> Corpus:
-    """The corpus with the memories of a user and those that belong to nobody; all where none is named."""
-    if user_id is None:
-        return corpus
-    users = corpus.memories["user_id"]
-    return with_memories(corpus, corpus.memories.filter(pc.fill_null(pc.equal(users, user_id), True)))
+def of_user(memories: pa.Table, user_id: str | None) -> pa.Table:
+    """The memories of a user and those that belong to nobody; all where none is named."""
+    return memories if user_id is None else memories.filter(pc.fill_null(pc.equal(memories["user_id"], user_id), True))
 
 
 def with_memories(corpus: Corpus, memories: pa.Table) -> Corpus:
@@ -284,5 +303,7 @@ def new_sentences(changes: pa.Table) -> Iterator[pa.Table]:
         yield pa.table([pc.add(rows, start), *placed.columns, *said], schema=SENTENCES)
 
 
+_PIECE = 4_000
+"""Memories whose texts are copied together."""
 _AT_ONCE, _MANY = 2_000, 5
 """Changes whose sentences are looked at together, and so many parts that it is said how far it is."""
