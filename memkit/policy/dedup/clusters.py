@@ -419,10 +419,10 @@ class _Words(NamedTuple):
     def are_often(self, scopes: Ints) -> Mask:
         """Whether many texts of its scope have a word."""
         several, once, is_often = int(scopes.max(initial=0)) + 1, list[Ints](), np.empty(len(self.text), bool)
-        for _, cells in self.blocks(len(scopes)):
-            # A text counts once, however often it has the word.
-            one = distinct((self.text[cells].astype(np.int64) << 32) + self.word[self.code[cells]])
-            # The number of the text is in the upper 32 bits, that of the word in the lower.
+        for some, cells in self.blocks(len(scopes)):
+            # A text counts once, however often it has the word. Its number is in the upper 32 bits, the word's below.
+            text = self.text[cells].astype(np.int64)
+            one = distinct((text << 32) + self.word[self.code[cells]], np.bincount(text - some.start))
             once.append((one & 0xFFFFFFFF) * several + scopes[one >> 32])
         known = np.sort(np.concatenate(once))
         last = known[_MANY - 1 :]

@@ -175,7 +175,7 @@ def trigrams(texts: Texts, scopes: Ints, text: Ints | None = None) -> Grams:
         whole = np.ones(len(letters), bool)
         for last in range(1, _SIZE):
             whole[ends[ends >= last] - last] = False
-        cells = distinct(cells[whole[: len(cells)]])
+        cells = distinct(cells[whole[: len(cells)]], np.maximum(lengths - _SIZE + 1, 0))
         begins = np.arange(len(some), dtype=wide) * width
         some[:] = np.diff(np.append(np.searchsorted(cells, begins), len(cells)))
         members[done : done + len(cells)] = cells - np.repeat(begins, some)
