@@ -308,32 +308,3 @@ def system_memory() -> Iterator[None]:
     finally:  # also where a Ctrl-C falls into what is released
         if before.backend_name != system.backend_name:  # else another thread's block may have ended
             pa.set_memory_pool(before)
-
-
-class _Pandas:
-    """A finder of modules that tells Arrow of pandas once somebody imports it.
-
-    With its first list Arrow would import pandas to know a Series, a quarter of a second and 30 MB, and has no setting
-    against that.
-    """
-
-    is_hidden = True
-
-    @classmethod
-    def find_spec(cls, name: str, *place: Any) -> Any:
-        if name == "pandas" and cls.is_hidden:
-            raise ModuleNotFoundError(name)
-        others = sys.meta_path[sys.meta_path.index(cls) + 1 :] if name == "pandas" else []
-        spec: Any = next(filter(None, (finder.find_spec(name, *place) for finder in others)), None)
-        if spec and spec.loader:
-            load = spec.loader.exec_module
-            spec.loader.exec_module = lambda module: (load(module), pa.nulls(0).to_pandas())  # Arrow looks again
-        return spec
-
-
-if "pandas" not in sys.modules:
-    sys.meta_path.insert(0, _Pandas)
-    try:
-        pa.array([None])
-    finally:
-        _Pandas.is_hidden = False

@@ -16,7 +16,7 @@ from typing import Any, TextIO
 from memkit.errors import MemkitError, QueryError
 
 _SHORT = ("check", "overview", "sql", "search", "queries", "rules", "formats")
-"""Verbs whose products of matrices are small."""
+"""Verbs that need no pandas, and whose products of matrices are small."""
 _INTERRUPTED = 130  # as shells say it: 128 and the number of the signal
 
 
@@ -50,13 +50,14 @@ class _Output:
 
 
 def program() -> None:
-    """`main` as a process: the short verbs keep NumPy from waiting in threads."""
+    """`main` as a process: the short verbs keep Arrow from importing pandas, and NumPy from waiting in threads."""
     # Arrow's own pool keeps freed memory for itself: a tenth of what an overview of 34,000 pages takes.
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     try:
         if sys.argv[1:2] and sys.argv[1] in _SHORT:
             # A thread of OpenBLAS spins for milliseconds after each product: a seventh of a search on two cores.
             os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+            _let_arrow_look_for_pandas()
             # Imports alone would have garbage collected 200 times, a twelfth of a search, and leave none.
             gc.set_threshold(200_000)
         main()
@@ -65,6 +66,30 @@ def program() -> None:
     finally:
         # The process frees its memory anyway; a last garbage collection takes .2 of 1.3 s of a search.
         gc.freeze()
+
+
+class _WithoutPandas:
+    """A finder of modules that says of pandas that it is not there."""
+
+    @staticmethod
+    def find_spec(name: str, *_: object) -> None:
+        if name == "pandas":
+            raise ModuleNotFoundError(name)
+
+
+def _let_arrow_look_for_pandas() -> None:
+    """Have Arrow look for pandas while there is none, which it does once, with its first list, to know a Series.
+
+    It would import it, a quarter of a second, and has no setting against that. Whoever asks later, Arrow's `to_pandas`
+    or an encoder's package, is answered.
+    """
+    import pyarrow as pa
+
+    sys.meta_path.insert(0, _WithoutPandas)
+    try:
+        pa.array([None])
+    finally:
+        sys.meta_path.remove(_WithoutPandas)
 
 
 def main() -> None:

@@ -378,11 +378,3 @@ def test_arrows_own_pool_is_back_where_a_ctrl_c_falls_into_giving_memory_back(mo
     with pytest.raises(KeyboardInterrupt), parallel.system_memory():
         assert pools[-1] is system
     assert pools[-1] is pools[0]
-
-
-def test_arrow_does_not_import_pandas_and_knows_a_series_once_somebody_does() -> None:
-    code = """import memkit as mk, pyarrow as pa, sys
-assert mk.from_table({"text": ["чай"]}).sql("from fts('чай')") and "pandas" not in sys.modules
-import pandas
-assert pa.array(pandas.Series([1.0, float("nan")])).null_count == 1"""
-    subprocess.run([sys.executable, "-c", code], check=True)

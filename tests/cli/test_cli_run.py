@@ -142,10 +142,10 @@ def test_an_interrupt_is_silent_and_says_130(run: Run, folder: Path, monkeypatch
     assert run("check", folder) == (130, "", "")
     monkeypatch.setattr("memkit.cli.run._run", interrupt)  # as where the verbs are still being imported
     assert run("check", folder) == (130, "", "")
+    # Arrow is imported before all else.
     monkeypatch.setattr("os.environ", dict(os.environ))
     monkeypatch.setattr("gc.freeze", lambda: None)
-    monkeypatch.setattr("gc.set_threshold", interrupt)
-    monkeypatch.setattr("sys.argv", ["memkit", "check"])
+    monkeypatch.setattr("memkit.cli.run._let_arrow_look_for_pandas", interrupt)
     with pytest.raises(SystemExit) as stop:
         program()
     assert stop.value.code == 130
