@@ -60,12 +60,14 @@ _SPELLED = {name for names in vars(spelling).values() if isinstance(names, tuple
 _ENTRIES = frozenset(format.name for format in FORMATS if format.holds_entries)
 _LEAST, _MOST = Admission().min_chars, Admission().max_chars
 _SCOPE = re.compile(r"global|file:.+|area:.+", re.DOTALL)
+# 200 characters, as the tools of a server take.
 _USER = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,199}")
 _ODD = re.compile(r'[<>:"|?*\\\x00-\x1f\x7f]|(?<![. ])[. ]+(?=/|$)|(?<![^/])[. ]+')
 _ID = re.compile(r"(?:pf|wk|ar)_\d+")
 _FIELD = re.compile(r"[^\W\d][\w .-]*")
 _LONGEST = 80
 """The most characters of a file's name that is made from a title; whole names are within the limit of every system."""
+# Systems take 255 bytes of a name: 15 are left for its ending and number.
 _LONGEST_NAME = 240
 """The most bytes of a name without its ending and number."""
 
@@ -424,6 +426,7 @@ def _free(folder: str, name: str, ending: str, taken: _Taken) -> str:
 def _links(corpus: Corpus, rows: Sequence[Row]) -> dict[str, list[Link]]:
     """The relations between memories of the corpus, by the memory that they are from; each once."""
     ids = {row["memory_id"] for row in rows}
+    # Reversed, so that of equal ids the first memory stays.
     fact_ids = {row["source_id"]: row["memory_id"] for row in reversed(rows) if row["kind"] == "wisdom_fact"}
     sections = {row["memory_id"] for row in rows if _is_section(row)}
     links: dict[str, list[Link]] = {}
@@ -693,6 +696,7 @@ def _write_facts(job: Job) -> None:
 def _folders_of(job: Job) -> dict[str, str]:
     """The folders of users who cannot have one of their own name on every system, beside those who can."""
     names = {row["user_id"] or job.user or "" for group in job.groups for row in group.rows}
+    # First those who can keep their own name, so that nobody else takes it.
     users = sorted(filter(_USER.fullmatch, names), key=lambda name: (name != _plain(name), name))
     taken: _Taken = {}
     folders = {name: _free("", _plain(name), "", taken) for name in users}
@@ -711,9 +715,7 @@ def _fact_line(row: Row, user: str | None, ids: _FactIds) -> tuple[str, str]:
     if user is None:
         raise FormatError("a fact belongs to a user: give user_id=")
     if not _USER.fullmatch(user):
-        raise FormatError(
-            f"a user's name has letters, digits, '_', '-' and '.', and is {_LONGEST_NAME} of them at most"
-        )
+        raise FormatError("a user's name has letters, digits, '_', '-' and '.', and is 200 of them at most")
     if not _LEAST <= len(text) <= _MOST:
         raise FormatError(f"a fact has {_LEAST} to {_MOST} characters, not {len(text)}")
     kind = row["kind"] if row["kind"] in TYPES else "archive"
@@ -828,6 +830,7 @@ class _Back:
         self.groups = {row["memory_id"]: group for group in job.groups for row in group.rows}
         self._sections = {path: [row for row in rows if row["kind"] != HEAD] or rows for path, rows in by_path.items()}
         self._whole: dict[tuple[str, int], bool] = {}
+        # Reversed, so that of equal ones the first of a file stays.
         every = [row for rows in by_path.values() for row in reversed(rows)]
         self._first: dict[tuple[str, Any], Row] = {(row["path"], row["source_id"]): row for row in every}
         self._by_text: dict[tuple[Any, ...], Row] = {(row["path"], row["source_id"], row["text"]): row for row in every}

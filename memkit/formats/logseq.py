@@ -37,6 +37,7 @@ _PROPERTY = re.compile(r"[ \t]*+(?:[-*][ \t]++)?([^\W_][\w./-]{0,60}+)::[ \t]*+(
 _BULLET = re.compile(r"(?m)^[ \t]*+(?:[-*][ \t]++)?(?=```|~~~)")
 _BULLETED = re.compile(r"[ \t]*+[-*](?=[ \t]|$)")
 _WORD = re.compile(r"\w")
+# A guess: a block has no title, and its first words stand for one.
 _MOST_TITLE = 100
 
 
