@@ -17,8 +17,8 @@ CEILINGS = {
     # what: ceiling, and what the last raise was for; a change that adds a module says which one it ends
     "modules": (239, "mk.extend is modules that strangers import; verbs and pictures from outside lie in their rooms"),
     "lines of code": (
-        51_814,
-        "6 for texts of dedup; 36 for a digest that copies its texts once; 22 for near-duplicates under hits",
+        51_819,
+        "6 for texts of dedup; 36 for a digest that copies its texts once; 5 for names of few files",
     ),
     "public names": (64, "what is at the top; the rest is in rooms, as mk.errors and mk.labels"),
     "lines of tests": (

@@ -147,6 +147,8 @@ def with_aside(memories: pa.Table) -> pa.Table:
     memories = _with_said(memories)
     paths = pc.unique(memories["path"]).drop_null()
     plain = pc.replace_substring(pc.replace_substring(paths, "ё", "е"), "Ё", "Е")
+    if len(paths) <= _FEW_PATHS and not any(map(_may_be_aside, plain.to_pylist())):
+        return memories
     in_place, is_marked = (paths.filter(pc.match_substring_regex(plain, name)) for name in (PLACE, MARKED))
     if not len(in_place) and not len(is_marked):
         return memories
@@ -161,6 +163,14 @@ def with_aside(memories: pa.Table) -> pa.Table:
     is_aside = pc.is_in(memories["path"], value_set=pa.array(aside, pa.string()))
     mask = pc.and_(pc.and_(is_aside, pc.invert(others)), pc.is_null(memories["status"]))
     return with_column(memories, "status", pc.if_else(mask, STATUS, memories["status"]))
+
+
+# Arrow compiles both patterns at each call, which takes as long as Python does for some 350 paths: measured.
+_FEW_PATHS = 100
+
+
+def _may_be_aside(path: str) -> bool:
+    return _OLD_FOLDER.search(path) is not None or copied_from(path) is not None
 
 
 def _with_said(memories: pa.Table) -> pa.Table:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import memkit as mk
+from memkit.formats.finished import _FEW_PATHS
 from memkit.tables.samples import write_files
 
 LOG = """# Журнал агента
@@ -160,6 +161,10 @@ def test_what_lies_among_old_files_is_archived_and_nothing_else(tmp_path: Path) 
     by_path = statuses(tmp_path, {**SOUND, **dict.fromkeys(ASIDE, POOL)})
     assert {path for path, status in by_path.items() if status} == {*ASIDE}
     assert set(by_path.values()) == {None, "archived"}
+    for number, path in enumerate(ASIDE):  # few files are looked at in another way than many
+        assert statuses(tmp_path / f"few{number}", {path: POOL, "docs/pool.md": POOL})[path] == "archived"
+    many = {f"docs/{number}.md": "Чай.\n" for number in range(_FEW_PATHS)}
+    assert statuses(tmp_path / "many", {**SOUND, **many, **dict.fromkeys(ASIDE, POOL)}).items() >= by_path.items()
     assert statuses(tmp_path / "archive", {}) == dict.fromkeys(["2026-07-03.md", "pool.md"])  # places below the root
 
 
