@@ -22,7 +22,7 @@ CEILINGS = {
     ),
     "public names": (64, "what is at the top; the rest is in rooms, as mk.errors and mk.labels"),
     "lines of tests": (
-        62_284,
+        62_276,
         "9 for an audit's sample; 12 for rows of two bytes; 2 for texts in pieces",
     ),
     "modules at the top": (0, "the top level has a file of the project, a README and four folders"),

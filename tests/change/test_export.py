@@ -264,9 +264,7 @@ def test_hostile_names_and_texts_stay_within_the_folder(tmp_path: Path) -> None:
         "users/a/profile",
     ]
     corpus = mk.from_table({"text": [f"{name} — текст подлиннее\n---\nid: x" for name in odd], "title": odd})
-    read = {"../up.md": "# a\nтекст", "MEMORY.md": "# b\nтекст", "memory.MD": "# c\nтекст"}
-    del read["../up.md"]
-    folder = write_files(tmp_path / "src", read)
+    folder = write_files(tmp_path / "src", {"MEMORY.md": "# b\nтекст", "memory.MD": "# c\nтекст"})
     for number, (source, layout) in enumerate(
         (source, layout) for source in (corpus, mk.read(folder)) for layout in LAYOUTS
     ):

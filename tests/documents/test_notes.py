@@ -77,17 +77,14 @@ class ValidationError extends AppError {}
 
 @pytest.mark.quick
 def test_a_note_that_starts_with_context_has_its_subject_above_it(notes: NoteStore, root: Path) -> None:
-    """Memory Format, Best Practices: start with context, include code; a heading of level 2 or a list is no title."""
-    contents = (EXAMPLE, "## Ниже\n\nТекст заметки.", "- пункт списка\n===")
-    for content in contents:
+    """Memory Format, Best Practices: start with context, include code; a heading of level 2 or a list is no title.
+
+    Nor is a sign within code.
+    """
+    for content in (EXAMPLE, "## Ниже\n\nТекст заметки.", "- пункт списка\n===", "```sh\n# комментарий\n```"):
         id = notes.create("Error handling convention", ["errors"], "global", content, now=NOW)
         written = (root / f"memories/{id}.md").read_text("utf-8")
         assert written.endswith(f"---\n\n# Error handling convention\n\n{content}\n")
-
-
-def test_a_sign_within_code_is_no_heading(notes: NoteStore, root: Path) -> None:
-    id = notes.create("Чай", ["чай"], "global", "```sh\n# комментарий\n```", now=NOW)
-    assert (root / f"memories/{id}.md").read_text("utf-8").endswith("---\n\n# Чай\n\n```sh\n# комментарий\n```\n")
 
 
 def test_a_new_note_goes_where_the_others_lie(tmp_path: Path, document: ModuleType) -> None:
