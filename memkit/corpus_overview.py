@@ -29,7 +29,7 @@ from memkit.formats.linked.links import links_in
 from memkit.formats.linked.relations import is_relation
 from memkit.formats.rows import ADVICE, DEGREES, tally
 from memkit.schemas import APPEND_ONLY, tuples_of
-from memkit.tables.age import BY_MONTH, moments_in
+from memkit.tables.age import BY_MONTH, with_moments
 from memkit.tables.corpus import Corpus, files_of
 from memkit.tables.secrets import secrets_in
 from memkit.text.chunk import without_text
@@ -212,14 +212,13 @@ def overview(corpus: Corpus, *, exact: bool = False, as_of: AsOf = None) -> Over
     check_corpus("overview", corpus)
     check_value("overview", "exact", exact, "bool")
     moment = Moment.from_as_of(as_of)
-    queries = {name: (sql, moments_in(sql, moment) or None) for name, sql in _TABLES.items()}
     # As Arrow's own columns: to ask the corpus's database of them, it would copy all texts first.
     memories, relations = corpus.memories, corpus.tables["relations"]
-    with bar("overview", total=len(queries) + _STEPS, unit="step", leave=False) as step:
+    with bar("overview", total=len(_TABLES) + _STEPS, unit="step", leave=False) as step:
         tables, characters = dict[str, pa.Table](), _characters(memories)
         step.update()
-        for name, (sql, values) in queries.items():
-            tables[name] = rows_of(sql, values, memories=memories, characters=characters)
+        for name, sql in _TABLES.items():
+            tables[name] = rows_of(with_moments(sql, moment), memories=memories, characters=characters)
             step.update()
         duplicates = _duplicates(memories, exact)
         tables["near_texts"] = duplicates.near
@@ -227,11 +226,12 @@ def overview(corpus: Corpus, *, exact: bool = False, as_of: AsOf = None) -> Over
         is_complete = duplicates.is_complete  # else equal texts are those among all
         tables["equal_texts"] = duplicates.equal if is_complete else _equal_of_all(memories, characters["mark"])
         step.update()
+        del characters
         parts = [without_text(memories.slice(start, _PART)) for start in range(0, len(memories), _PART)]
         empty = memories.filter(pa.array(np.concatenate([np.empty(0, bool), *parts])))
         tables["empty"] = empty.select(["memory_id", "title", "path", "line_start"]).sort_by("memory_id")
         step.update()
-        dead = relations.filter(pc.equal(relations["state"], "dead"))
+        dead = relations.select(["memory_id", "written", "line"]).filter(pc.equal(relations["state"], "dead"))
         few = memories.select(["memory_id", "path", "format"])
         few = few.filter(pc.is_in(few["memory_id"], value_set=pc.unique(dead["memory_id"])))
         pages = rows_of(_DEAD_OF_PAGES, memories=few, dead=dead)
@@ -241,7 +241,7 @@ def overview(corpus: Corpus, *, exact: bool = False, as_of: AsOf = None) -> Over
         tables["secrets"], hide = secrets_in(memories)
         step.update()
     tables["problems"] = _worst(pa.concat_tables([corpus.problems, tables["secrets"]]))
-    counts = rows_of(_COUNTS, moments_in(_COUNTS, moment), memories=memories).to_pylist()[0]
+    counts = rows_of(with_moments(_COUNTS, moment), memories=memories).to_pylist()[0]
     rows = _findings(counts, tables, corpus, duplicates)
     tables["next"] = pa.Table.from_pylist(_next(tables, counts, corpus, duplicates))
     table = pa.Table.from_pylist([dict(zip(("what", "count", "note"), row, strict=True)) for row in rows])

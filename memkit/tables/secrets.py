@@ -16,8 +16,8 @@ from memkit.schemas import PROBLEMS, is_verbatim
 from memkit.text.secrets import SECRETS, Finding, Mask, Secret, kinds_in
 
 _WHERE = ("memory_id", "path", "kind", "line_start")
-_AT_ONCE = 200
-"""Values that are looked for at the same time."""
+_AT_ONCE, _PART = 200, 2_000
+"""Values that are looked for, and memories that are copied where they may hold some, at a time; round numbers."""
 _MEANING = {secret.name: secret.meaning for secret in reversed(SECRETS)}
 
 
@@ -34,11 +34,11 @@ def secrets_in(memories: pa.Table) -> tuple[pa.Table, Mask]:
     some = sorted({row for of_rows in kinds.values() for row in of_rows})
     mask = np.zeros(len(memories), bool)
     mask[some] = True
-    # Few at a time, as their texts become Python's; a round number.
-    looked_at = memories.select(names).filter(pa.array(mask)).to_batches(max_chunksize=1_000)
+    columns, keep = memories.select(names), pa.array(mask)
+    parts = (columns.slice(start, _PART).filter(keep.slice(start, _PART)) for start in range(0, len(mask), _PART))
     found = [
         problem
-        for number, row in zip(some, (row for few in looked_at for row in few.to_pylist()), strict=True)
+        for number, row in zip(some, (row for few in parts for row in few.to_pylist()), strict=True)
         for problem in _problems(row, {name: of_rows[number] for name, of_rows in kinds.items()}, hide)
     ]
     return pa.Table.from_pylist(found, schema=PROBLEMS), hide
