@@ -498,7 +498,7 @@ _FOR_THAT = r"(?:[ \t]{1,3}(?i:от|к|для|на|в|у|for|to|of|on)(?:[ \t]{1
 _LETTERS = r"[^\W\d_]{2,20}"
 _HEX_KEY = r"(?<![0-9A-Za-z])(?P<secret>(?:0x)?[0-9A-Fa-f]{64})(?![0-9A-Za-z])"
 # For a look: `_SAYS` and the end of the word, wider and for RE2.
-_INTRODUCED = r"[^\n]*(?:[:=>—–-]|is|это|теперь|to|на)[ \t*]{0,4}"
+_INTRODUCED = r"(?:[^\n:=.!?;]|\.\S)*(?:=>|[:=—–-]|is|это|теперь|to|на)[ \t*]{0,4}"
 _REST_OF_WORD = r"\S*(?: (?i:слов)\S*)?[ \t]{1,3}"
 OF_PASSWORD = ("pass", "pwd", "psw", "pw", "парол", "кодов")
 
@@ -827,7 +827,7 @@ SECRETS: tuple[Secret, ...] = (
         ("client_secret: ⟦fake0secret0of0the0docs⟧", "ключ для 2гис: `⟦fake-2gis-key-0000-owl7x⟧`"),
         ("key", "token", "secret", "credential", "authorization", "токен", "ключ", "секрет"),
         _is_token,
-        look=f"HINT{_INTRODUCED}\\S*\\p{{Nd}}",
+        look=f"HINT{_INTRODUCED}[\"'`«“]?[A-Za-z0-9_./+=~-]{{12}}",
     ),
     Secret(
         "token",
