@@ -69,21 +69,11 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-def _print_help(context: typer.Context, wanted: bool) -> None:
-    if wanted:
-        print(context.get_help())
-        raise typer.Exit
-
-
-# The option for help is memkit's own: for Typer's it imports pydantic, whether or not it is given.
-@app.callback(invoke_without_command=True, add_help_option=False)
+@app.callback(invoke_without_command=True)
 def _help(
     context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", help="Print memkit's version.", callback=_print_version, is_eager=True)
-    ] = False,
-    wanted: Annotated[
-        bool, typer.Option("--help", help="Show this message and exit.", callback=_print_help, is_eager=True)
     ] = False,
 ) -> None:
     if context.invoked_subcommand is None:

