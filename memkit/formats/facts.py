@@ -231,7 +231,9 @@ def _check_homes(folder: Folder, old: Iterable[str]) -> None:
     """Report users in more than one home: a store uses only one of them."""
     paths = folder.listing.files
     folders = {posixpath.dirname(path) for path in old}
-    users = {home: [p for p in paths if p.startswith(f"{home}/") and _is_of_user(p, home)] for home in HOMES}
+    below_homes = tuple(f"{home}/" for home in HOMES)
+    within = [path for path in paths if path.startswith(below_homes)]
+    users = {home: [p for p in within if p.startswith(f"{home}/") and _is_of_user(p, home)] for home in HOMES}
     existing = {*folder.listing.folders, *(home for home in HOMES if users[home])}
     main = home_of(
         folder.listing.root,

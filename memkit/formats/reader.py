@@ -234,7 +234,7 @@ def unsettled(stats: Mapping[str, Stat | None], began: int, tick: int) -> frozen
 
     An mtime far ahead was set by somebody, whose write left a ctime; a ctime ahead is of another machine's clock.
     """
-    ended = time.time_ns() + tick
+    ended, oldest = time.time_ns() + tick, began - max(tick, COARSE_NS)
 
     def is_recent(moment: int) -> bool:
         return moment >= began - (tick if moment % 10**9 else COARSE_NS)
@@ -242,7 +242,8 @@ def unsettled(stats: Mapping[str, Stat | None], began: int, tick: int) -> frozen
     return frozenset(
         path
         for path, stat in stats.items()
-        if stat and (is_recent(stat[2]) or (stat[1] <= ended and is_recent(stat[1])))
+        if stat and max(stat[1], stat[2]) >= oldest  # which nearly none is
+        if is_recent(stat[2]) or (stat[1] <= ended and is_recent(stat[1]))
     )
 
 
@@ -449,7 +450,8 @@ def roles_of(
         elif path not in skipped and (path in findings or ending.endswith(endings)):
             role = plain
             if told := findings.get(path):  # the files of a folder share one finding, and so one role
-                role = shared.setdefault(tuple((name, id(value)) for name, value in told), Role(forced, told))
+                key = tuple([(name, id(value)) for name, value in told])
+                role = shared.get(key) or shared.setdefault(key, Role(forced, told))
             roles[path] = role
         elif path not in skipped and not path.lower().endswith(write_only):
             rows.problem("unclaimed", path, "Markdown, JSON or YAML", path.rpartition("/")[2])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from datetime import UTC, date, datetime, time, tzinfo
 from functools import cached_property
 from heapq import merge
 from itertools import chain, islice, pairwise
@@ -98,7 +98,7 @@ _INSTANT = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[
 _CLOCK = re.compile(r"\d:\d\d|\d\s?(?:[ap]\.?m\b|o.clock|утра|вечера|ночи|час)", re.IGNORECASE)
 _DATE_FOLDER = re.compile(r"\d{4}(?:-\d{2}){0,2}|\d{2}")
 # A log a year away from both neighbours has a slip in its year.
-_PLAUSIBLE = timedelta(days=366)
+_PLAUSIBLE, _FIRST_DAY = 366, date(1970, 1, 1).toordinal()
 _LOGS = ("daily_log", "log")
 _DAYS = ("daily_log", DREAM)
 """The kinds of files that are named for a day."""
@@ -701,13 +701,14 @@ def _check(tables: Tables, rows: Rows) -> None:
     documents = tables["documents"]
     is_log = pc.is_in(documents["kind"], value_set=pa.array(["daily_log", "session"]))
     dated = documents.select(["path", "date", "memory_id"]).filter(pc.and_(is_log, pc.is_valid(documents["date"])))
-    earliest, first = dict[str, date](), dict[str, str]()
+    dated = dated.set_column(1, "date", dated["date"].cast(pa.int32()))  # numbers are made in a tenth of the time
+    earliest, first = dict[str, int](), dict[str, str]()
     # Not grouped by Arrow: to import what groups takes 16 ms and 9 MB, more than the rows of 10,000 notes.
     for path, day, memory_id in zip(*(column.to_pylist() for column in dated.columns), strict=True):
         if path not in first or day < earliest[path]:
             earliest[path] = day
         first.setdefault(path, memory_id)
-    folders: dict[str, dict[str, date]] = {}
+    folders: dict[str, dict[str, int]] = {}
     for path, day in earliest.items():
         folders.setdefault(_log_folder(path), {})[path] = day
     for dates in folders.values():
@@ -723,14 +724,15 @@ def _log_folder(path: str) -> str:
     return "/".join(parts)
 
 
-def _lonely(dates: dict[str, date], first: dict[str, str], rows: Rows) -> None:
+def _lonely(dates: dict[str, int], first: dict[str, str], rows: Rows) -> None:
     ordered = sorted(dates.items(), key=lambda item: (item[1], item[0]))
     days = [day for _, day in ordered]
     for index, (path, day) in enumerate(ordered):
         gaps = [abs(day - days[other]) for other in (index - 1, index + 1) if 0 <= other < len(days)]
         if min(gaps) > _PLAUSIBLE:
-            nearest = f"a date within a year of some other log of its folder ({days[0]} to {days[-1]})"
-            rows.problem("implausible_date", path, nearest, day.isoformat(), memory_id=first[path], quote=False)
+            low, high, own = (date.fromordinal(_FIRST_DAY + number) for number in (days[0], days[-1], day))
+            nearest = f"a date within a year of some other log of its folder ({low} to {high})"
+            rows.problem("implausible_date", path, nearest, own.isoformat(), memory_id=first[path], quote=False)
 
 
 _HOMES = ("MEMORY.md", "CLAUDE.md", "AGENTS.md")

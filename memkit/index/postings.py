@@ -317,7 +317,7 @@ def updated(before: Postings, former_row: np.ndarray, delta: Postings) -> Postin
     kind = row_kind(len(former_row))
     row_of = np.full(before.n_rows, -1, np.int32)
     row_of[former_row[~is_new]] = np.flatnonzero(~is_new)
-    gone = _places_of(np.flatnonzero(row_of < 0).astype(np.int32), before.rows)
+    gone = _places_of(np.flatnonzero(row_of < 0).astype(before.rows.dtype), before.rows)
     lost = np.searchsorted(before.offsets, gone, side="right") - 1
     n_stay = before.document_frequency - np.bincount(lost, minlength=len(before.terms))
     numbers, is_added = _numbers_since(before.terms, n_stay, delta.terms)
@@ -349,7 +349,7 @@ def _places_of(some: np.ndarray, rows: np.ndarray) -> np.ndarray:
     found = [np.empty(0, np.int64)]
     for start in range(0, len(rows), _AT_ONCE) if len(some) else ():
         block = rows[start : start + _AT_ONCE]
-        near = np.flatnonzero((block >= some[0]) & (block <= some[-1]))
+        near = np.flatnonzero((block - some[0]).view(f"u{block.itemsize}") <= some[-1] - some[0])  # below: very large
         found.append(start + near[np.isin(block[near], some)])
     return np.concatenate(found)
 

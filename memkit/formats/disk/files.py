@@ -250,12 +250,12 @@ class Listing:
 
     def settle(self, stats: dict[str, Stat | None]) -> None:
         """List these files, in order, by the names that are shown."""
-        for raw, status in sorted(stats.items()):
+        for raw in sorted(stats):
             path = self.shown(raw)
             if path in self.files:
                 self.unreadable[path] = f"another file whose name reads the same, {raw!r}"
             else:
-                self.files[path] = status
+                self.files[path] = stats[raw]
 
     def report(self, rows: Rows) -> None:
         """Add a problem for every oddity of the listing."""

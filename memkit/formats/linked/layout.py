@@ -76,8 +76,8 @@ def page_names(folder: str, names: Iterable[str], owned: frozenset[str]) -> list
     parts = {part.casefold() for part in folder.split("/")}
     if "sessions" in parts or "users" in parts:
         return []
-    named = ((name, name.rpartition(".")[0]) for name in names if not UUID.match(name))
-    return [name for name, stem in named if stem.casefold() not in _OTHERS | owned and not dated(stem)]
+    named, others = ((name, name.rpartition(".")[0]) for name in names if not UUID.match(name)), _OTHERS | owned
+    return [name for name, stem in named if stem.casefold() not in others and not dated(stem)]
 
 
 def spread(names: list[str], most: int = SAMPLE) -> list[str]:

@@ -412,6 +412,16 @@ class _Links:
         """Where links that stand on the page at `source`, or beside it, were found to lead, by what is written."""
         return self._led[posixpath.dirname(source), self.pages.pages[source].layout]
 
+    @cached_property
+    def path_of(self) -> dict[str | None, str]:
+        """The path of each page by the id of its memory."""
+        return {page.memory_id: path for path, page in self.pages.pages.items()}
+
+    @cached_property
+    def indexes(self) -> list[str]:
+        """The pages that list others."""
+        return [path for path, page in self.pages.pages.items() if page.kind == "index" or self.is_whole(path)]
+
     def is_whole(self, path: str) -> bool:
         """Whether a page is the index of a layout that has one for all."""
         return posixpath.basename(path) == self.whole.get(self.pages.pages[path].layout)
@@ -499,9 +509,7 @@ class _Relating:
     def __init__(self, links: _Links, headings: _Headings, open_ended: Collection[str | None], rows: Rows) -> None:
         self.links, self.headings, self.open_ended, self.rows = links, headings, open_ended, rows
         self.reached, self.succeeding = set[str](), list[tuple[str, str, str]]()
-        pages = links.pages.pages.items()
-        self.listed = {path: set[str]() for path, page in pages if page.kind == "index" or links.is_whole(path)}
-        self._path_of = {page.memory_id: path for path, page in links.pages.pages.items()}
+        self.listed = {path: set[str]() for path in links.indexes}
         self._n_dead = 0
 
     def related(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -510,11 +518,11 @@ class _Relating:
         sources, written, lines, memories = (
             batch[name].to_pylist() for name in ("from_id", "written", "line", "memory_id")
         )
-        is_kept = np.ones(len(ids), bool)
+        is_kept, successions = np.ones(len(ids), bool), {*_SUCCESSION.values()}
         last, source, known = "", "", dict[str, _Led | None]()
         for row, (from_id, text) in enumerate(zip(sources, written, strict=True)):
             if from_id != last:  # the links of a page stand together
-                last, source = from_id, self._path_of.get(from_id or "", "")
+                last, source = from_id, self.links.path_of.get(from_id, "")
                 known = self.links.known_from(source) if source else {}
             if text is None or not source:
                 continue
@@ -536,7 +544,7 @@ class _Relating:
                     self.reached.add(led.paths[0])
                     if source in self.listed:
                         self.listed[source].add(led.paths[0])
-                    if types[row] in _SUCCESSION.values():
+                    if types[row] in successions:
                         self.succeeding.append((source, led.paths[0], types[row]))
         columns = {"to_id": ids, "type": types, "state": states}
         arrays = [pa.array(columns.get(field.name, batch[field.name]), field.type) for field in batch.schema]
