@@ -67,9 +67,17 @@ def show(
 
 def print_json(table: pa.Table | duckdb.DuckDBPyRelation) -> None:
     """Print the rows as one JSON array."""
-    printed = printable(table)
-    rows = [dict(zip(printed.columns, map(_plain, row), strict=True)) for row in printed.fetchall()]
-    print(json.dumps(rows, ensure_ascii=False, indent=1))
+    printed, before = printable(table).execute(), "["  # as a whole, so that nothing is printed of what fails
+    for rows in iter(functools.partial(printed.fetchmany, _ROWS), []):
+        for row in rows:
+            plain = dict(zip(printed.columns, map(_plain, row), strict=True))
+            print(before, json.dumps(plain, ensure_ascii=False, indent=1).replace("\n", "\n "), sep="\n ", end="")
+            before = ","
+    print("[]" if before == "[" else "\n]")
+
+
+_ROWS = 1_000
+"""Rows that are Python's objects at the same time; a guess: all those of a large digest take 360 MB."""
 
 
 def _plain(value: Any) -> Any:
