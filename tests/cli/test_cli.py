@@ -116,7 +116,8 @@ def test_a_value_of_any_type_can_be_shown(run: Run, folder: Path) -> None:
 
 def test_rows_of_json_are_one_text_and_none_are_printed_of_a_query_that_fails(run: Run, folder: Path) -> None:
     for n in (0, 1, 2_500):
-        code, out, _ = run("sql", folder, f"select i, [i] as l, e'a\\nb' as t from range({n}) r(i)", "--json")
+        query = "select i, [i] as l, e'a\\nb' as t from range(2500) r(i) limit"
+        code, out, _ = run("sql", folder, f"{query} {n}", "--json")
         rows = [{"i": i, "l": [i], "t": "a\nb"} for i in range(n)]
         assert (code, out) == (0, f"{json.dumps(rows, ensure_ascii=False, indent=1)}\n")
     query = "select case when i = 9000 then 'x' else '1' end::int from range(9999) r(i)"

@@ -413,8 +413,8 @@ def _counted(grams: Grams, i: Ints, j: Ints, floor: float) -> Pairs:
     if not len(i):
         return i, j, np.empty(0)
     shared = np.empty(len(i))
-    # Of a step's pairs times `width` 64 bits hold the number.
-    least = grams.width * _BATCH_GRAMS // _NUMBERS
+    # Of a step's pairs times `width` 64 bits hold the number; half of them, as a step may have one pair more.
+    least = grams.width * _BATCH_GRAMS // (_NUMBERS // 2)
     for some in _in_steps(np.maximum(grams.sizes[i] + grams.sizes[j], least), _BATCH_GRAMS):
         a, b = ((grams.of(rows[some]), grams.sizes[rows[some]]) for rows in (i, j))
         shared[some] = n_shared(a, b, grams.width)
