@@ -54,7 +54,7 @@ def program() -> None:
     # Arrow's own pool keeps freed memory for itself: a tenth of what an overview of 34,000 pages takes.
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     try:
-        # Imports alone would have garbage collected 200 times, a twelfth of a search; reading statements a fifth of it.
+        # Imports alone would collect garbage 200 times, a twelfth of a search; of reading statements it was a fifth.
         gc.set_threshold(200_000)
         if sys.argv[1:2] and sys.argv[1] in _SHORT:
             # A thread of OpenBLAS spins for milliseconds after each product: a seventh of a search on two cores.

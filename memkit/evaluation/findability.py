@@ -94,19 +94,20 @@ class AuditQuestions:
         return _audit_queries(self.search, self.moment)
 
     @cached_property
+    def _groups(self) -> list[str]:
+        return sorted({query["group"] for query in self.made})
+
+    @cached_property
     def sampled(self) -> str:
         """How many memories are asked for where these are not all."""
-        n_all = len({query["group"] for query in self.made}) if self.queries is None else 0
+        n_all = len(self._groups) if self.queries is None else 0
         if self.n is None or n_all <= self.n:
             return ""
         return f"Asked for {self.n:,} of {n_all:,} memories, drawn with a fixed seed; n=None (-n 0) asks for all. "
 
     def _labels(self) -> tuple[pa.Table, pa.Table]:
         """The queries made for at most `n` memories."""
-        if not self.sampled:
-            return labels_of(self.made)
-        groups = pd.Series(sorted({query["group"] for query in self.made}))
-        chosen = set(groups.sample(frac=1, random_state=0)[: self.n])
+        chosen = set(pd.Series(self._groups).sample(frac=1, random_state=0)[: self.n])
         return labels_of([query for query in self.made if query["group"] in chosen])
 
     @cached_property

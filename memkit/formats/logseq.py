@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from functools import cached_property
-from itertools import islice
+from itertools import chain, islice, takewhile
 from urllib.parse import unquote
 
 from memkit.base.fences import Fences, Heading, fences, headings, is_mark
@@ -115,9 +115,8 @@ class _LogseqPage(Page):
 
     def _own_properties(self, section: Section) -> Iterator[tuple[int, str, str]]:
         """The properties of a top block itself: an end of a block below it is none of the whole."""
-        lines = [*self.text_lines(section.lines)]
-        below = next((n for n, (_, line) in enumerate(lines) if n and _BULLETED.match(line)), len(lines))
-        return _properties(lines[:below])
+        lines = self.text_lines(section.lines)
+        return _properties(chain(islice(lines, 1), takewhile(lambda one: not _BULLETED.match(one[1]), lines)))
 
 
 def _properties(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str, str]]:
