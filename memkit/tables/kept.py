@@ -78,7 +78,7 @@ class Kept:
         """The place of the folder `root`; None where the cache is off or not the user's own, or for such options."""
         cache = users_cache()
         has_others = options.dates == "git" or registered_adapters()
-        if cache is None or has_others or any(getattr(options, name) for name in _NOT_KEPT):
+        if cache is None or has_others or any(getattr(options, name) != getattr(Options, name) for name in _NOT_KEPT):
             return None
         with suppress(*_FAULTS):
             for folder, is_ours in ((cache, False), (cache / FOLDER, True)):
