@@ -17,13 +17,13 @@ CEILINGS = {
     # what: ceiling, and what the last raise was for; a change that adds a module says which one it ends
     "modules": (239, "mk.extend is modules that strangers import; verbs and pictures from outside lie in their rooms"),
     "lines of code": (
-        51_794,
-        "10 for a refresh by names; 6 for texts of dedup; 36 for a digest that copies its texts once",
+        51_810,
+        "10 for a refresh by names; 36 for a digest that copies its texts once; 16 for what other options keep",
     ),
     "public names": (64, "what is at the top; the rest is in rooms, as mk.errors and mk.labels"),
     "lines of tests": (
-        62_264,
-        "10 for rows of JSON; 9 for an audit's sample; 12 for rows of two bytes; 2 for texts in pieces",
+        62_271,
+        "10 for rows of JSON; 9 for an audit's sample; 12 for rows of two bytes; 7 for what other options keep",
     ),
     "modules at the top": (0, "the top level has a file of the project, a README and four folders"),
     "longest module": (638, "memkit/text/secrets.py, whose rows are data"),

@@ -53,7 +53,7 @@ from memkit.formats.registry import NAMES, check_named, name_of
 from memkit.formats.rows import SEVERITIES, Rows, Rule
 from memkit.schemas import TABLES, with_ends
 from memkit.tables.database import Database, Derived, TextIndex, named_query
-from memkit.tables.kept import Kept
+from memkit.tables.kept import Kept, drop_changed
 from memkit.tables.lake import STATE, TEXT, Writers, empty_reading, is_bucketed, load, save
 from memkit.tables.statement import as_table
 from memkit.tables.untrusted import TIMEOUT_S
@@ -669,9 +669,11 @@ def read(
     kept = Kept.of(root, options) if cache else None
     try:
         reading = reader.read(root, options, kept.opened(root) if kept else None)
+        if cache:
+            drop_changed(root, kept)
     except MemkitError:
-        if kept:  # of a folder that is gone nothing stays
-            kept.drop()
+        if cache:  # of a folder that is gone nothing stays
+            drop_changed(root, None)
         raise
     if errors == "raise":
         problems = reading.tables["problems"]

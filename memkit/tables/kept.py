@@ -25,7 +25,7 @@ from memkit.base import atomic
 from memkit.base.atomic import check_own, own_folder, users_cache
 from memkit.base.hashes import digest
 from memkit.errors import MemkitError
-from memkit.formats.disk.files import IGNORE_FILE, Stat
+from memkit.formats.disk.files import IGNORE_FILE, Listing, Stat, home_of
 from memkit.formats.reader import COARSE_NS, Options, Reading, is_as_it_was, listed, unsettled
 from memkit.formats.records.kinds import registered_adapters
 from memkit.formats.registry import NAMES
@@ -76,16 +76,13 @@ class Kept:
     @classmethod
     def of(cls, root: Path, options: Options) -> Kept | None:
         """The place of the folder `root`; None where the cache is off or not the user's own, or for such options."""
-        cache = users_cache()
         has_others = options.dates == "git" or registered_adapters()
-        if cache is None or has_others or any(getattr(options, name) != getattr(Options, name) for name in _NOT_KEPT):
+        if has_others or any(getattr(options, name) != getattr(Options, name) for name in _NOT_KEPT):
             return None
         with suppress(*_FAULTS):
-            for folder, is_ours in ((cache, False), (cache / FOLDER, True)):
-                check_own(folder, is_ours=is_ours)
             read_with = [str(getattr(options, name)) for name in _IN_KEY]
-            key = digest(repr((os.fsencode(root.resolve()), read_with, NAMES)))
-            return cls(cache / FOLDER / key, options)
+            if folders := _own_folders():
+                return cls(folders / f"{_key(root)}-{digest(repr((read_with, NAMES)))}", options)
         return None
 
     def opened(self, root: Path) -> Reading | None:
@@ -143,7 +140,7 @@ class Kept:
             keep(reading, text_index, attached, self.place, _PATIENCE, check)
             self._see(reading)
         self.tables, self.text_index, self.snapshot = reading.tables, text_index, current(self.place)
-        _bound(self.place.parents[1])
+        _bound(self.place.parent)
 
     def _see(self, reading: Reading) -> None:
         """Write what `reading` saw, where that is not what is written; the file's time says when it was used."""
@@ -159,7 +156,10 @@ class Kept:
             "unsettled": sorted(doubtful),
         }
         if seen == self.seen:
+            is_first_today = (self.place / SEEN).stat().st_mtime < time.time() - _DAY
             os.utime(self.place / SEEN)
+            if is_first_today:  # also where nothing is saved any more
+                _bound(self.place.parent)
         else:
             atomic.replace(self.place / SEEN, json.dumps(seen), 0o600)
             self.seen = seen
@@ -206,12 +206,17 @@ def entries() -> list[dict[str, Any]]:
     MemkitError
         Where the cache is not the user's own.
     """
-    cache = users_cache()
-    if cache is None or not (cache / FOLDER).is_dir():
-        return []
+    places = _places(folders) if (folders := _own_folders()) and folders.is_dir() else ()
+    return [{"path": place, "root": _root(place), "bytes": size, "used": used} for place, size, used in places]
+
+
+def _own_folders() -> Path | None:
+    """Where the kept folders lie; None if the cache is off. Raises where it is not the user's own."""
+    if (cache := users_cache()) is None:
+        return None
     check_own(cache)
     check_own(cache / FOLDER, is_ours=True)
-    return [{"path": place, "root": _root(place), "bytes": size, "used": used} for place, size, used in _places(cache)]
+    return cache / FOLDER
 
 
 def _root(place: Path) -> str:
@@ -221,10 +226,10 @@ def _root(place: Path) -> str:
     return ""
 
 
-def _places(cache: Path) -> list[tuple[Path, int, float]]:
+def _places(folders: Path) -> list[tuple[Path, int, float]]:
     """Each place of a kept folder with its bytes and the time of its last use, the last used one first."""
     rows = []
-    for place in (cache / FOLDER).iterdir():
+    for place in folders.iterdir():
         if place.is_dir() and not place.is_symlink():
             with suppress(FileNotFoundError):  # another process removes it
                 sizes = (os.lstat(f"{folder}/{name}").st_size for folder, _, names in os.walk(place) for name in names)
@@ -240,13 +245,35 @@ def _remove(place: Path) -> None:
             rmtree(place)
 
 
-def _bound(cache: Path) -> None:
+def _bound(folders: Path) -> None:
     """Remove what nobody used for `MAX_DAYS`, and the least recently used beyond `MAX_BYTES`."""
     total, oldest = 0, time.time() - MAX_DAYS * _DAY
-    for place, size, used in _places(cache):
+    for place, size, used in _places(folders):
         total += size
         if used < oldest or total > MAX_BYTES:
             rmtree(place, ignore_errors=True)
+
+
+def drop_changed(root: Path, but: Kept | None) -> None:
+    """Remove what is kept of `root` by reading it with other options, which no command with these brings up to date,
+    where a file of it is gone or changed.
+    """
+    with suppress(*_FAULTS):
+        for place in folders.glob(f"{_key(root)}-*") if (folders := _own_folders()) else ():
+            if (but is None or place != but.place) and _is_changed(place, root):
+                _remove(place)
+
+
+def _key(root: Path) -> str:
+    return digest(repr(os.fsencode(root.resolve())))
+
+
+def _is_changed(place: Path, root: Path) -> bool:
+    with suppress(*_FAULTS):
+        stats = read_json(place, SEEN)["stats"]
+        listing = Listing(home_of(root), files=dict.fromkeys(stats))
+        return any(listing.stat(path) != (stat and _stat(*stat)) for path, stat in stats.items())
+    return True
 
 
 def clear() -> None:

@@ -19,6 +19,7 @@ from memkit.formats import reader
 from memkit.tables import kept
 
 ALPHA, OMEGA = "Альфа знает пароль чая", "Омега знает пароль чая"
+NO_RULE = "---\nid: x\nsubject: t\nkeywords: 5\napplies_to: global\n---\n\nx\n"
 LONG_AGO = 1_600_000_000 * 10**9
 
 
@@ -164,19 +165,20 @@ def test_where_no_ctime_tells_the_content_does(root: Path, monkeypatch: pytest.M
     assert OMEGA in str(same(root).memories["text"].to_pylist())
 
 
-def test_what_is_gone_from_the_folder_is_gone_from_the_cache(root: Path, cache: Path) -> None:
+@pytest.mark.parametrize("how", [{}, {"hidden": "all"}, {"as_of": "2026-01-01"}, {"rules": ()}], ids=str)
+def test_what_is_gone_from_the_folder_is_gone_from_the_cache(root: Path, cache: Path, how: dict[str, Any]) -> None:
     mk.Retriever(encoder="hash").fit(mk.read(root, cache="fit"))
     assert "Альфа" in texts_in(cache)
     assert "альф" in texts_in(cache)
     (root / "MEMORY.md").unlink()
-    mk.read(root, cache=True)
+    mk.read(root, cache=True, **how)
     assert "Альфа" not in texts_in(cache)
     assert "альф" not in texts_in(cache)
     (root / "a/b.md").unlink(), (root / "memory/2026-01-05.md").unlink()
     for folder in (root / "a", root / "memory", root):
         folder.rmdir()
     with pytest.raises(mk.errors.FormatError):
-        mk.read(root, cache=True)
+        mk.read(root, cache=True, **how)
     assert kept.entries() == []
 
 
@@ -222,7 +224,7 @@ def test_a_fit_finds_the_arms_and_updates_them(root: Path, subtests: pytest.Subt
 
 
 def test_options_that_change_what_is_read_are_apart(root: Path, tmp_path: Path) -> None:
-    mk.testing.write_files(root, {".secret/x.md": "# Скрытое\n", "rows.json": '[{"text": "строка"}]'})
+    mk.testing.write_files(root, {".secret/x.md": "# Скрытое\n", "rows.json": '[{"text": "строка"}]', "a.md": NO_RULE})
     ways: list[dict[str, Any]] = [
         {},
         {"hidden": "all"},
@@ -292,6 +294,11 @@ def test_what_is_kept_is_the_users_alone_and_bounded(
     old = Path(kept.entries()[0]["path"])
     os.utime(old / kept.SEEN, (0, 0))
     other = mk.testing.write_files(tmp_path / "other", {"a.md": "# Чай\n"})
+    mk.read(other, cache=True)
+    assert [row["root"] for row in kept.entries()] == [str(other)]
+    later(monkeypatch), same(root), same(other)  # nothing of other is saved from here on
+    for row in kept.entries():
+        os.utime(row["path"] / kept.SEEN, (0, 0) if row["root"] == str(root) else (time.time() - 90_000,) * 2)
     mk.read(other, cache=True)
     assert [row["root"] for row in kept.entries()] == [str(other)]
     monkeypatch.setattr(kept, "MAX_BYTES", 10)
