@@ -15,15 +15,15 @@ import memkit as mk
 ROOT = Path(__file__).parents[1]
 CEILINGS = {
     # what: ceiling, and what the last raise was for; a change that adds a module says which one it ends
-    "modules": (239, "mk.extend is modules that strangers import; verbs and pictures from outside lie in their rooms"),
+    "modules": (240, "the app without its verbs, so that `memkit --version` imports none"),
     "lines of code": (
-        51_810,
-        "10 for a refresh by names; 36 for a digest that copies its texts once; 16 for what other options keep",
+        51_818,
+        "8 for a version without verbs; 10 for a refresh by names; 36 for a digest that copies its texts once",
     ),
     "public names": (64, "what is at the top; the rest is in rooms, as mk.errors and mk.labels"),
     "lines of tests": (
-        62_271,
-        "10 for rows of JSON; 9 for an audit's sample; 12 for rows of two bytes; 7 for what other options keep",
+        62_277,
+        "6 for a version without verbs; 10 for rows of JSON; 9 for an audit's sample; 12 for rows of two bytes",
     ),
     "modules at the top": (0, "the top level has a file of the project, a README and four folders"),
     "longest module": (638, "memkit/text/secrets.py, whose rows are data"),

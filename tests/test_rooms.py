@@ -190,6 +190,12 @@ print([name for name in sys.modules if name in {HEAVY} or name.startswith({ROOMS
     assert {name for name in loaded["search and replay"] if name.startswith(ROOMS)} == set()
 
 
+def test_the_version_is_printed_without_what_verbs_need() -> None:
+    script = "import atexit, sys, memkit.cli as c; atexit.register(lambda: print('numpy' in sys.modules)); c.main()"
+    process = subprocess.run([sys.executable, "-c", script, "--version"], capture_output=True, text=True, check=True)
+    assert process.stdout == f"memkit {memkit.__version__}\nFalse\n"
+
+
 CORE_ALONE = """
 import sys
 from importlib import import_module

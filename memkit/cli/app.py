@@ -18,7 +18,6 @@ from rich.text import Text
 from typer.main import get_command_name
 from typer.models import CommandInfo
 
-from memkit import __version__
 from memkit.base.params import check_choice
 from memkit.base.plugins import COMMANDS
 from memkit.cli.common import (
@@ -34,7 +33,6 @@ from memkit.cli.common import (
     ProfileOption,
     Reading,
     SetOption,
-    app,
     fitted,
     grouped,
     load,
@@ -50,6 +48,7 @@ from memkit.cli.common import (
     summary,
     wanted,
 )
+from memkit.cli.root import app
 from memkit.display.sheet import safe, visible
 from memkit.errors import MemkitError, ParameterError, count_of, did_you_mean
 from memkit.schemas import WORDS
@@ -61,23 +60,6 @@ __all__ = ["app"]
 
 
 _CACHED = pa.schema([("kept", pa.string()), ("bytes", pa.int64()), ("used", pa.timestamp("s", "UTC"))])
-
-
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        print(f"memkit {__version__}")
-        raise typer.Exit
-
-
-@app.callback(invoke_without_command=True)
-def _help(
-    context: typer.Context,
-    version: Annotated[
-        bool, typer.Option("--version", help="Print memkit's version.", callback=_print_version, is_eager=True)
-    ] = False,
-) -> None:
-    if context.invoked_subcommand is None:
-        print(context.get_help())
 
 
 @app.command()

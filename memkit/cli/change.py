@@ -26,7 +26,6 @@ from memkit.cli.common import (
     ProfileOption,
     Reading,
     SetOption,
-    app,
     as_path,
     grouped,
     load,
@@ -37,6 +36,7 @@ from memkit.cli.common import (
     settings,
     show,
 )
+from memkit.cli.root import app
 from memkit.display.sheet import named_in, safe
 from memkit.errors import MemkitError, ParameterError
 from memkit.formats.disk.files import check_file

@@ -149,13 +149,6 @@ def summary(annotated: pa.Table) -> pa.Table:
 _FEW = 5_000
 """Memories that one thread handles in less processor time than several."""
 
-app = typer.Typer(
-    name="memkit",
-    help="Read, query and search the memories of agents.",
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
-
 
 def grouped(verb: Callable[..., None]) -> Callable[..., None]:
     """Turn a verb that takes dataclasses into one that typer reads: options that verbs share are their fields.

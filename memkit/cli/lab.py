@@ -15,7 +15,8 @@ import typer
 from rich.text import Text
 
 import memkit
-from memkit.cli.common import app, as_path, out, show
+from memkit.cli.common import as_path, out, show
+from memkit.cli.root import app
 from memkit.display.sheet import safe, visible
 from memkit.errors import FormatError, MissingExtraError, ParameterError
 

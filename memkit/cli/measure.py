@@ -18,13 +18,13 @@ from memkit.cli.common import (
     ProfileOption,
     Reading,
     SetOption,
-    app,
     fitted,
     grouped,
     load,
     show,
     wanted,
 )
+from memkit.cli.root import app
 from memkit.errors import ParameterError, count_of
 
 if TYPE_CHECKING:

@@ -118,6 +118,11 @@ def main() -> None:
 
 
 def _run() -> int:
+    words = sys.argv[1:]
+    if words[:1] == ["--version"]:
+        from memkit.cli.root import app
+
+        return int(app(standalone_mode=False) or 0)
     from memkit.base.duck import interruptible
     from memkit.base.parallel import speak
     from memkit.cli.app import app_for
@@ -125,7 +130,7 @@ def _run() -> int:
     speak()
 
     with interruptible():
-        return int(app_for(sys.argv[1:])(standalone_mode=False) or 0)
+        return int(app_for(words)(standalone_mode=False) or 0)
 
 
 def _open_streams() -> None:
