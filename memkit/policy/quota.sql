@@ -12,46 +12,44 @@ facts as (
     from numbered
     where {counted} and not {expired}
 ),
--- only the facts of users over a limit need an order
-crowded as (
-    select user_id,
+-- only the facts of users over a limit need an order; their numbers must be the same wherever they are read
+crowded as materialized (
+    select user_id, row_number() over () as number,
         count(*) filter (where part = 'profile') as profiles,
         count(*) filter (where part = 'working') as workings,
         count(*) filter (where part = 'low') as lows,
-        count(*) filter (where part in ('low', 'normal')) as weak,
-        count(*) - greatest(0, profiles - {profile}) - greatest(0, workings - {working})
-            - {most} as excess
+        count(*) filter (where part = 'normal') as normals,
+        count(*) - profiles - workings - lows - normals as highs,
+        least(profiles, {profile}) + least(workings, {working}) + lows + normals + highs - {most} as excess
     from facts
     group by user_id
     having excess > 0 or profiles > {profile} or workings > {working}
 ),
 placed as (
-    select facts.*,
-        row_number() over (partition by facts.user_id, part order by {oldest_first}) as place,
+    select facts.* exclude (user_id, known), number,
+        row_number() over (partition by number, part order by {oldest_first}) as place,
         coalesce(place > case part when 'profile' then {profile} when 'working' then {working} end, false) as refused
-    from facts semi join crowded on facts.user_id is not distinct from crowded.user_id
+    from facts join crowded on facts.user_id is not distinct from crowded.user_id
 ),
--- the last of each part that stays; the newest of these was just saved
-latest as (
-    select user_id, part, max(place) as place
-    from placed
-    where not refused
-    group by user_id, part
-),
+-- of the last of each part that stays the newest, which was just saved
 newest as (
-    select user_id, row, part
-    from placed semi join latest on placed.user_id is not distinct from latest.user_id
-        and placed.part = latest.part and placed.place = latest.place
-    qualify row_number() over (partition by user_id order by {oldest_first}) = count(*) over (partition by user_id)
+    select number, row, part
+    from placed join crowded using (number)
+    where place = case part
+        when 'profile' then least(profiles, {profile})
+        when 'working' then least(workings, {working})
+        when 'low' then lows
+        when 'normal' then normals
+        else highs
+    end
+    qualify row_number() over (partition by number order by {oldest_first}) = count(*) over (partition by number)
 ),
 ranked as (
     select placed.row, refused, excess,
         placed.part in ('low', 'normal') and placed.row is distinct from newest.row as evictable,
         if(placed.part = 'low', place, lows - if(newest.part = 'low', 1, 0) + place) as turn,
-        weak - if(newest.part in ('low', 'normal'), 1, 0) as evictables
-    from placed
-        join crowded on placed.user_id is not distinct from crowded.user_id
-        left join newest on placed.user_id is not distinct from newest.user_id
+        lows + normals - if(newest.part in ('low', 'normal'), 1, 0) as evictables
+    from placed join crowded using (number) left join newest using (number)
 )
 select numbered.*,
     case when refused then 'limit' when evictable and turn <= excess then 'evicted' end as reason,

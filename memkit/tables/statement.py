@@ -551,9 +551,10 @@ def run(con: duckdb.DuckDBPyConnection, sql: str, columns: tuple[str, ...], mome
     with interruptible():
         result = as_arrow(con, with_moments(text, moment))
     rows = result["row"].to_numpy()
-    # Windows shuffle the rows; most statements keep their order, and checking is cheaper than sorting.
+    # Windows shuffle the rows, in runs that a stable sort finds; most statements keep their order, and checking is
+    # cheaper than sorting.
     if len(rows) and not bool(np.all(rows[1:] > rows[:-1])):
-        result = result.take(np.argsort(rows))
+        result = result.take(np.argsort(rows, kind="stable"))
     return result.drop_columns("row")
 
 
