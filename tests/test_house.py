@@ -17,8 +17,8 @@ CEILINGS = {
     # what: ceiling, and what the last raise was for; a change that adds a module says which one it ends
     "modules": (240, "the app without its verbs, so that `memkit --version` imports none"),
     "lines of code": (
-        51_818,
-        "8 for a version without verbs; 10 for a refresh by names; 36 for a digest that copies its texts once",
+        51_823,
+        "8 for a version without verbs; 5 for few reads for secrets; 10 for a refresh by names",
     ),
     "public names": (64, "what is at the top; the rest is in rooms, as mk.errors and mk.labels"),
     "lines of tests": (
