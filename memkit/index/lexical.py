@@ -122,8 +122,7 @@ class _Lexical(Estimator, Abilities):
         """
         postings = _fitted(self)
         weighted = self._weighted_queries(queries, function_word_weight, near)
-        for terms, _ in weighted:
-            postings.weigh(terms, self._weights)
+        postings.weigh(np.concatenate([np.empty(0, np.int64), *(terms for terms, _ in weighted)]), self._weights)
         return best_of(postings.scored(weighted, n), n, allowed, postings.n_rows)
 
     def save(self, folder: Path) -> None:
@@ -147,8 +146,8 @@ class _Lexical(Estimator, Abilities):
     ) -> list[Query]:
         raise NotImplementedError
 
-    def _weights(self, term: int, rows: np.ndarray, counts: np.ndarray) -> np.ndarray:
-        """The weights of a term in the rows that have it `counts` times."""
+    def _weights(self, terms: np.ndarray, sizes: np.ndarray, rows: np.ndarray, counts: np.ndarray) -> np.ndarray:
+        """The weights of terms in the rows that have them `counts` times, so many rows a term."""
         raise NotImplementedError
 
     def _set_postings(self, postings: Postings) -> Self:
@@ -255,7 +254,7 @@ class BM25(_Lexical):
     def _count(self, texts: Texts) -> Postings:
         return Postings.count(texts, self.analyzer)
 
-    def _weights(self, term: int, rows: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    def _weights(self, terms: np.ndarray, sizes: np.ndarray, rows: np.ndarray, counts: np.ndarray) -> np.ndarray:
         weights: np.ndarray = np.multiply(counts, self.k1 + 1, dtype=np.float64) / (self.norms_[rows] + counts)
         return weights
 
@@ -403,9 +402,11 @@ class CharGrams(_Lexical):
         """What each count of a term is worth; to look it up takes a tenth of a logarithm for each posting."""
         return np.append(0.0, _log_frequency(np.arange(1, int(self.postings_.counts.max(initial=0)) + 1)))
 
-    def _weights(self, term: int, rows: np.ndarray, counts: np.ndarray) -> np.ndarray:
-        worth = self.worth_ * self.idf_[term]
-        weights: np.ndarray = worth.take(counts) / self.norms_[self.half_[term]].take(rows)
+    def _weights(self, terms: np.ndarray, sizes: np.ndarray, rows: np.ndarray, counts: np.ndarray) -> np.ndarray:
+        norms = self.norms_[0].take(rows)
+        if self._has_stems:
+            np.copyto(norms, self.norms_[1].take(rows), where=np.repeat(self.half_[terms] == 1, sizes))
+        weights: np.ndarray = self.worth_.take(counts) * np.repeat(self.idf_[terms], sizes) / norms
         return weights
 
     def _weighted_queries(

@@ -16,10 +16,9 @@ import json
 import sys
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from math import prod
-from mmap import ACCESS_COPY, mmap
+from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 from typing import Any, Self, TypeAlias
 
 import numpy as np
@@ -30,7 +29,7 @@ from memkit.base.params import check_value
 from memkit.errors import DamagedIndexError, ParameterError
 from memkit.index.store import load_array, save_array
 from memkit.tables.untrusted import open_member, parquet, read_parquet
-from memkit.text.analyse import Respelling, Texts, counted, ranges, row_kind, small, strings
+from memkit.text.analyse import Respelling, Texts, counted, distinct, ranges, row_kind, small, strings
 
 Query = tuple[np.ndarray, np.ndarray]
 """Term numbers (int64, ascending) and their weights (float32), of equal length."""
@@ -42,12 +41,12 @@ Add: TypeAlias = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.nd
 
 Scored: TypeAlias = Iterable[tuple[np.ndarray, np.ndarray]]
 """For each query the score of every row, and the rows likely to be the best."""
-Weights: TypeAlias = Callable[[int, np.ndarray, np.ndarray], np.ndarray]
-"""``weights(term, rows, counts)`` returns the weights of a term's postings, given their rows and counts."""
+Weights: TypeAlias = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+"""``weights(terms, sizes, rows, counts)`` returns those of so many postings a term, given their rows and counts."""
 
 # A round bound: of smaller corpora all positive scores are sorted.
 _BLOCKS_MIN = 1024
-_PART = 1 << 16
+_PART, _WEIGHED = 1 << 16, 1 << 14
 """Postings that are processed together, so that intermediate arrays stay in the processor's cache."""
 # A guess of where the n-th best of a list takes as long as the maxima of blocks.
 _SAMPLE_MAX = 4096
@@ -56,12 +55,8 @@ _FEW_POSTINGS, _MOST_POSTINGS = 2_000_000, 2**31 - 1
 _LEAST = np.nextafter(np.float32(0), np.float32(1))
 
 
-def room_for(shape: tuple[int, ...], kind: type[Any]) -> np.ndarray:
-    """Zeros that take memory only where they are written.
-
-    NumPy's own would take 2 MB, which are cleared, around each value: 60 ms and 60 MB where a question asks 50 terms.
-    """
-    return np.ndarray(shape, kind, mmap(-1, max(1, prod(shape) * np.dtype(kind).itemsize), access=ACCESS_COPY))
+_WEIGHING = Lock()
+"""One for all, as an index that is pickled can have none of its own."""
 
 
 @dataclass
@@ -80,11 +75,12 @@ class Postings:
         Term frequencies.
     n_rows : int
         The number of rows, with and without postings.
+    starts : ndarray of shape (n_terms,), int64
+        Where a term's weights begin; -1 before the first query with the term, as few terms are ever queried.
     weights : ndarray of shape (n_postings,), float32
+        Those of terms that are queried together lie together, as memory is cleared by the page.
     wide : ndarray of shape (n_postings,), int32
-        The rows, as SciPy's loop takes them, of the terms that have weights.
-    waiting : ndarray of shape (n_terms,), bool
-        Terms whose weights are not computed yet: the first query with the term does it, as few terms are ever queried.
+        The row of each weight, as SciPy's loop takes it.
     """
 
     terms: dict[str, int]
@@ -92,19 +88,12 @@ class Postings:
     rows: np.ndarray
     counts: np.ndarray
     n_rows: int
-    weights: np.ndarray = field(default_factory=lambda: np.empty(0, np.float32))
-    waiting: np.ndarray = field(default_factory=lambda: np.empty(0, bool))
-    wide: np.ndarray = field(init=False)
 
     def __post_init__(self) -> None:
-        is_bare = len(self.weights) < len(self.rows)
-        if len(self.waiting) < len(self.terms):
-            self.waiting = np.full(len(self.terms), is_bare)
-        is_wide = not is_bare or self.rows.dtype == np.int32
-        self.wide = self.rows.astype(np.int32, copy=False) if is_wide else room_for(self.rows.shape, np.int32)
-        if is_bare:
-            self.weights = room_for(self.rows.shape, np.float32)  # written before they are read, by `weigh`
         self.document_frequency = np.diff(self.offsets)
+        self.starts, self._n_weighed = np.full(len(self.document_frequency), -1), 0
+        # Written before they are read, by `weigh`.
+        self.weights, self.wide = np.empty(len(self.rows), np.float32), np.empty(len(self.rows), np.int32)
 
     @classmethod
     def count(cls, texts: Texts, analyzer: str, respelled: Respelling | None = None) -> Self:
@@ -130,12 +119,13 @@ class Postings:
         scores, add = np.empty(self.n_rows, np.float32), _adder(len(self.rows))
         for terms, weights in queries:
             scores.fill(0)
-            starts, stops = self.offsets[terms], self.offsets[terms + 1]
+            starts = self.starts[terms]
+            stops = starts + self.document_frequency[terms]
             add(scores, self.wide, self.weights, starts, stops, weights)
             # The shortest list of at least `n` rows, which are likely to score well; none if it is long.
             lengths = ((length, place) for place, length in enumerate((stops - starts).tolist()) if length >= n)
             length, place = min(lengths, default=(0, 0))
-            yield scores, self.rows[starts[place] : stops[place]] if 0 < length <= _SAMPLE_MAX else self.rows[:0]
+            yield scores, self.wide[starts[place] : stops[place]] if 0 < length <= _SAMPLE_MAX else self.wide[:0]
 
     def sums(self, worth: Callable[[np.ndarray], np.ndarray], factors: np.ndarray) -> np.ndarray:
         """For each row the sum over its terms of ``worth(count)`` times the term's factor; float64.
@@ -156,13 +146,22 @@ class Postings:
         return total
 
     def weigh(self, terms: np.ndarray, weights: Weights) -> None:
-        """Compute the weights of each of `terms` that has none yet, by ``weights(term, rows, counts)``."""
-        new = terms[self.waiting[terms]]
-        for term, *ends in np.stack([new, self.offsets[new], self.offsets[new + 1]], axis=1).tolist():
-            postings = slice(*ends)
-            self.weights[postings] = weights(term, self.rows[postings], self.counts[postings])
-            self.wide[postings] = self.rows[postings]
-            self.waiting[term] = False  # after the weights are written: another thread may read them
+        """Compute the weights of each of `terms` that has none yet, by ``weights(terms, sizes, rows, counts)``."""
+        with _WEIGHING:
+            waiting = terms[self.starts[terms] < 0]
+            if not len(waiting):
+                return
+            new = distinct(waiting)
+            sizes = self.document_frequency[new]
+            stops = self._n_weighed + np.cumsum(sizes)
+            for some in np.split(np.arange(len(new)), np.flatnonzero(np.diff(stops // _WEIGHED)) + 1):
+                own, place = new[some], slice(stops[some[0]] - sizes[some[0]], stops[some[-1]])
+                lists = [slice(*ends) for ends in np.stack([self.offsets[own], self.offsets[own + 1]], axis=1).tolist()]
+                rows = np.concatenate([self.rows[one] for one in lists], out=self.wide[place])
+                counts = np.concatenate([self.counts[one] for one in lists])
+                self.weights[place] = weights(own, sizes[some], rows, counts)
+            self._n_weighed = int(stops[-1])
+            self.starts[new] = stops - sizes  # after the weights are written: another thread may read them
 
     def followed_by(self, other: Self) -> Self:
         """The terms of both, over the same rows; those of `other` come last."""
@@ -201,11 +200,14 @@ def _adder(n_postings: int) -> Add:
         stops: np.ndarray,
         factors: np.ndarray,
     ) -> None:
-        # One call a query. The loop goes through columns, each from one bound to the next; from the end of a term to
-        # the start of one before it there is nothing, so the terms, last first, can be every other column.
+        # Few calls a query. The loop goes through columns, each from one bound to the next; from the end of a term to
+        # the start of one before it there is nothing, so terms, last first, can be every other column while they are in
+        # order, as those are that were weighed together.
         bounds, values = np.empty(2 * len(starts), np.int32), np.zeros(2 * len(starts), scores.dtype)
         bounds[::2], bounds[1::2], values[::2] = starts[::-1], stops[::-1], factors[::-1]
-        csc_matvec(len(scores), len(bounds) - 1, bounds, rows, weights, values, scores)
+        cuts = 2 * (np.flatnonzero(bounds[2::2] > bounds[1:-1:2]) + 1)
+        for first, last in itertools.pairwise([0, *cuts.tolist(), len(bounds)]):
+            csc_matvec(len(scores), last - first - 1, bounds[first:last], rows, weights, values[first:last], scores)
 
     return add
 

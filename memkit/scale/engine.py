@@ -7,7 +7,7 @@ documents and queries, so that scores are the same with any engine. memkit also 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from tempfile import TemporaryFile
 from typing import Any, Protocol
@@ -167,7 +167,6 @@ class EngineArm:
             return
         postings = self.arm.postings_
         postings.rows, postings.counts = _in_file(postings.rows), _in_file(postings.counts)
-        postings.weights, postings.wide = _in_file(postings.weights), _in_file(postings.wide)
 
     @cached_property
     def _rows(self) -> Ints:
@@ -272,7 +271,7 @@ def _held(arm: Any, rows: Ints) -> Iterator[tuple[Ints, dict[str, pa.Array]]]:
         return
     from scipy.sparse import csc_array
 
-    postings = arm.postings_
+    postings = replace(arm.postings_)  # none is weighed, so that all will lie in the order of terms
     postings.weigh(np.arange(len(postings.terms)), arm._weights)
     shape = (postings.n_rows, len(postings.terms))
     by_row = csc_array((postings.weights, postings.wide, postings.offsets), shape).tocsr()

@@ -14,7 +14,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from memkit.index.ann import cosines
-from memkit.index.postings import room_for
 from memkit.schemas import Floats, Ints, Mask
 from memkit.tables.owners import Owners
 from memkit.text.analyse import distinct, ranges
@@ -171,9 +170,8 @@ class Repeats:
 
     def __init__(self, texts: list[str] | pa.ChunkedArray, owners: Owners) -> None:
         self._texts, self._owners = texts, owners
-        self._bits = room_for((len(owners), _BITS // 8), np.uint8)
+        self._bits = np.zeros((len(owners), _BITS // 8), np.uint8)
         self._sizes = np.zeros(len(owners), np.uint16)
-        self._is_read = np.zeros(len(owners), bool)
         self._grams: dict[int, Ints] = {}
         self._conflicting: dict[tuple[int, int], bool] = {}
         self.known: dict[tuple[bytes, float, int], NearPairs | None] = {}
@@ -197,12 +195,11 @@ class Repeats:
 
     def read(self, rows: Ints) -> None:
         """Compute the bit vectors of `rows`, which costs less for many at once."""
-        new = distinct(rows[~self._is_read[rows]])
+        new = distinct(rows[self._sizes[rows] == 0])
         for start in range(0, len(new), _READ_AT_ONCE):
             batch = new[start : start + _READ_AT_ONCE]
             self._bits[batch] = _bits(self._texts_at(batch))
-            self._sizes[batch] = _sizes(self._bits[batch])
-            self._is_read[batch] = True  # after the bits are written: another thread may read them
+            self._sizes[batch] = _sizes(self._bits[batch])  # after the bits: another thread may read them
 
     def near(self, pairs: Ints, threshold: float) -> tuple[Floats, Floats]:
         """The trigrams that two texts share, and the geometric mean of what they have: the cosine is their ratio.

@@ -204,8 +204,8 @@ def in_file(array: Any) -> bool:
 
 def test_what_another_engine_holds_is_not_held_in_memory_too(corpus: mk.Corpus, local: mk.Retriever) -> None:
     search = mk.Retriever(encoder="hash", index=mk.Index(engine=Exact()), mmr_lambda=0.5).fit(corpus)
-    arms = search.arms_
-    assert in_file(arms["vector"].vectors_)
-    assert all(in_file(getattr(arms["bm25"].postings_, name)) for name in ("rows", "counts", "weights"))
+    vectors, postings = search.arms_["vector"].vectors_, search.arms_["bm25"].postings_
+    assert all(map(in_file, (vectors, postings.rows, postings.counts)))
+    assert (postings.starts < 0).all()
     alone = local.with_params(mmr_lambda=0.5).search(QUESTIONS, as_of=DAY)
     assert_same(search.search(QUESTIONS, as_of=DAY), alone)
