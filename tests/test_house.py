@@ -17,13 +17,13 @@ CEILINGS = {
     # what: ceiling, and what the last raise was for; a change that adds a module says which one it ends
     "modules": (240, "the app without its verbs, so that `memkit --version` imports none"),
     "lines of code": (
-        51_823,
-        "8 for a version without verbs; 5 for few reads for secrets; 10 for a refresh by names",
+        51_860,
+        "37 for what headings say, asked once; 8 for a version without verbs; 5 for few reads for secrets",
     ),
     "public names": (64, "what is at the top; the rest is in rooms, as mk.errors and mk.labels"),
     "lines of tests": (
-        62_277,
-        "6 for a version without verbs; 10 for rows of JSON; 9 for an audit's sample; 12 for rows of two bytes",
+        62_288,
+        "11 for turns found by one pattern; 6 for a version without verbs; 10 for rows of JSON",
     ),
     "modules at the top": (0, "the top level has a file of the project, a README and four folders"),
     "longest module": (638, "memkit/text/secrets.py, whose rows are data"),

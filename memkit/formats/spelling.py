@@ -575,7 +575,6 @@ _AT_END = re.compile(r"\nid: \w{32}\n(?:[a-z_]{2,40}:[^\n]{0,400}\n){1,40}type_:
 _MOST_HEAD_LINES = 40
 _FIRST_LINE = re.compile(r"(?:[^\S\n]*+\n)*+(?:# [^\n]*+\n(?:[^\S\n]*+\n)*+)?([^\n]*+)")
 """The first line with words, below the title if there is one."""
-_HAS_SIGN = re.compile("[`~:;<]")
 
 
 def unread_head(text: str) -> tuple[int, str] | None:
@@ -592,7 +591,7 @@ def unread_head(text: str) -> tuple[int, str] | None:
     if "\ntype_: " in text[-20:] and (match := _AT_END.search(text, max(0, text.rfind("\nid: ")))):
         return text.count("\n", 0, match.start()) + 2, "fields at its end (id, created_time, updated_time)"
     opening = _FIRST_LINE.match(text)
-    if opening is None or _HAS_SIGN.search(opening[1]) is None:
+    if opening is None or not (_PROPERTY.match(opening[1]) or _FENCED.match(opening[1])):
         return None
     first = text.count("\n", 0, opening.start(1))
     # A guess of the characters of a line; a page may have megabytes.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, time, tzinfo
-from functools import cached_property
+from functools import cached_property, lru_cache
 from heapq import merge
 from itertools import chain, islice, pairwise
 from operator import attrgetter
@@ -39,7 +39,6 @@ from memkit.formats.spelling import (
     END,
     EXPIRES,
     LENGTHS,
-    MEASURES,
     TAGS,
     TITLES,
     UPDATED,
@@ -59,7 +58,7 @@ from memkit.formats.spelling import (
     unread_measures,
 )
 from memkit.formats.syntax.nodes import Node
-from memkit.formats.syntax.speech import CLOCK, KNOWN, Turn, clock_of, turn_of, unescaped
+from memkit.formats.syntax.speech import CLOCK, KNOWN, Turn, clock_of, turn_of, turns_in, unescaped
 
 DREAM = "dream"
 """The kind of such a report."""
@@ -135,6 +134,8 @@ _UNFILLED = Rule("unknown_placeholder", "workspace", "created", "a date where a 
 _NO_WHOLE_DAY = Rule("bad_value", "workspace", "created", TIME.expected)
 OF_DATES = (_UNREAD_DATE, _UNREAD_END, _UNFILLED, _NO_WHOLE_DAY)
 """The checks of dates in front matter, which all Markdown shares."""
+_A_YEAR = ("2000",)
+"""One that has each day that any year has."""
 _PLACEHOLDER = re.compile(r"\{\{|\$\{|<%|<\w[^<>]*>|%\w+%|\{\w+\}|[YyГг]{4}")
 """What stands in a template where a date will: ``{{date}}``, ``<% … %>``, ``YYYY-MM-DD``."""
 _YEAR_OR_MONTH = re.compile(r"[12]\d{3}(?:-(?:0[1-9]|1[0-2]))?")
@@ -173,6 +174,68 @@ class Section(NamedTuple):
     is_bare: bool
     above: list[str]
     unread: str | None
+
+
+class _Said(NamedTuple):
+    """What a heading says by itself, whatever stands around it.
+
+    Attributes
+    ----------
+    digits : str
+        Its text with times as digits.
+    clock, usual : time or None
+        The time after its day, and the first time of day.
+    opening : str or None
+        What it opens with, where that looks like a time.
+    unread : str or None
+        What stands after its day as a time and is none.
+    day : datetime or None
+        The day that it names in full.
+    lacks_year : bool
+        Whether it names a day without its year.
+    no_day : str or None
+        What it has for a day that does not exist.
+    has_zone, is_bare_clock : bool
+        Whether a time may have a zone; whether it may open with a time that no colon divides.
+    """
+
+    digits: str
+    slug: str
+    is_phase: bool
+    clock: time | None = None
+    usual: time | None = None
+    opening: str | None = None
+    unread: str | None = None
+    day: datetime | None = None
+    lacks_year: bool = False
+    no_day: str | None = None
+    has_zone: bool = False
+    is_bare_clock: bool = False
+
+
+# A round bound: headings recur, as those of logs are times, and each is asked for all of this.
+@lru_cache(2048)
+def _said_by(heading: str) -> _Said:
+    """What a heading says by itself."""
+    digits, slug, in_sleep = in_digits(heading), slug_of(heading), is_phase((heading,))
+    if not _DIGIT.search(digits):
+        return _Said(digits, slug, in_sleep)
+    written = _HEADING_DAY.search(heading)
+    day = day_of(written[1]) if written else None
+    no_day = written[1] if written and day is None else None
+    if written and written[0] == heading:  # as most logs begin
+        return _Said(digits, slug, in_sleep, day=day, no_day=no_day)
+    if moment := whole_moment(heading):
+        day = midnight(moment.date())
+    elif not written and (named := day_in(heading)):
+        day = midnight(named.day)
+    short = day is None and not written and day_in(heading, _A_YEAR) is not None
+    (clock, unread), usual = named_clock(digits), clock_of(digits)
+    opening, is_bare = _TIMED.match(digits), _BARE_CLOCK.match(digits) is not None
+    first = _IN_ZONE.search(digits) if ":" in digits else None
+    has_zone = first is not None and (first["zone"] is not None or _INSTANT.search(digits) is not None)
+    begin = opening[0] if opening else None
+    return _Said(digits, slug, in_sleep, clock, usual, begin, unread, day, short, no_day, has_zone, is_bare)
 
 
 def moment_of(value: object) -> datetime | None:
@@ -248,7 +311,7 @@ class Sections:
     updated: datetime | None = None
     expires: datetime | None = None
     status: str | None = None
-    measures: Mapping[str, Any] = dict.fromkeys(MEASURES)
+    measures: Mapping[str, Any] = {}
     places: Sequence[Node] = ()
     fields: Sequence[Mapping[str, Any]] = ()
 
@@ -329,8 +392,8 @@ class Sections:
     def _is_transcript(self) -> bool:
         """Whether in a log somebody speaks: one of the usual roles where its name has a time, else two of them."""
         needed, roles = 1 if self.dated and self.dated.time else 2, set()
-        for number, line in enumerate(self.source.lines, 1 - self.above):
-            if (turn := turn_of(line, KNOWN)) and number not in self.code:
+        for number, turn in turns_in(self.source.text, KNOWN):
+            if number - self.above not in self.code:
                 roles.add(turn.role.casefold())
                 if len(roles) >= needed:
                     return True
@@ -382,14 +445,14 @@ class Sections:
 
     def kind_in(self, section: Section) -> str:
         """The kind of a section: in a day's log, what a host dreamt is one of its own."""
-        if self.kind == "daily_log" and is_phase([*section.above, section.heading.text]):
-            return DREAM
-        return self.kind
+        names = (*section.above, section.heading.text) if self.kind == "daily_log" else ()
+        return DREAM if any(map(attrgetter("is_phase"), map(_said_by, names))) else self.kind
 
     def columns(self, section: Section) -> Row:
         """The columns of a section's memory that are from the whole file."""
-        row: Row = {"status": self.status, "expires_at": self.expires, **self.measures}
-        row["heading_path"] = heading_path(self.source.path, *section.above)
+        row: Row = {**self.measures, "heading_path": heading_path(self.source.path, *section.above)}
+        if self.front:
+            row |= {"status": self.status, "expires_at": self.expires}
         if self.front and not section.ordinal:
             front = self.front.fields
             row |= {"tags": self.in_front(TAGS, loose_words) or [], "extra": extra_of(front, ())}
@@ -520,7 +583,8 @@ class Sections:
     def _in_brackets(self) -> Iterator[tuple[int, str, datetime | time | None]]:
         """Where an entry of a log opens in brackets, with its moment as it is written, and as it can be read."""
         opens, read = (_BRACKETED, self._moment_in) if self.is_bracketed else (_CLOCKED, clock_of)
-        for number, line in self.text_lines(range(self.above + 1, len(self.source.lines) + 1)):
+        lines = range(self.above + 1, len(self.source.lines) + 1) if "[" in self.body else range(1, 1)
+        for number, line in self.text_lines(lines):
             if "[" in line and (match := opens.match(line)):
                 yield number, match[1], read(match[1])
 
@@ -534,9 +598,9 @@ class Sections:
     def _moment_in_zone(self, heading: Heading, day: datetime | None) -> datetime | None:
         """The time in a heading, or with which an entry opens, where it names its zone; in UTC."""
         is_entry = heading.level == OF_ENTRY
-        line = in_digits(self.source.lines[heading.line - 1][:_OPENING] if is_entry else heading.text)
-        if ":" not in line:
+        if not is_entry and not _said_by(heading.text).has_zone:
             return None
+        line = in_digits(self.source.lines[heading.line - 1][:_OPENING] if is_entry else heading.text)
         first = _IN_ZONE.search(line)
         instant = (_INSTANT.match(line, first.start()) if first else None) if is_entry else _INSTANT.search(line)
         if instant:
@@ -559,20 +623,20 @@ class Sections:
         moment = moment or self._moment_in_zone(heading, day) or _in_utc(day, clock, self.zone)
         if source == "name" and day and clock is None and self.created and self.created.date() == day.date():
             moment, source = self.created, None  # the head has the time of that day
-        slug = slug_of(heading.text) if heading.level else "top"
+        slug = _said_by(heading.text).slug if heading.level else "top"
         if heading.is_underlined and slug in self._marked_slugs:
             slug = f"{slug}~{hash_of(text)}"
         memory_id = self.rows.new_id("workspace", path, slug, text)
         self.first = self.first or memory_id
-        place: Row = {"memory_id": memory_id, "path": path, "kind": kind}
-        place |= {"line_start": lines.start, "line_end": lines.stop - 1}
+        first, last = lines.start, lines.stop - 1
+        place: Row = {"memory_id": memory_id, "path": path, "kind": kind, "line_start": first, "line_end": last}
         memory: Row = {**place, "format": "workspace", "title": heading.text, "text": text, "date_source": source}
-        memory |= {"created_at": moment or self.created, "updated_at": moment or self.updated}
-        self.rows.add("memories", memory | self.columns(section))
-        document = {**place, "date": day.date() if day else None, "time": clock and f"{clock:%H:%M}"}
-        document |= {"heading": heading.text if 0 < heading.level < OF_ENTRY else None}
-        document |= {"slug": self.dated.slug if self.dated else None, "level": heading.level % OF_ENTRY}
-        self.rows.add("documents", document | {"ordinal": section.ordinal, "chars": len(text)})
+        memory |= {"created_at": moment or self.created, "updated_at": moment or self.updated, **self.columns(section)}
+        self.rows.add("memories", memory)
+        said = {"heading": heading.text if 0 < heading.level < OF_ENTRY else None, "level": heading.level % OF_ENTRY}
+        document = {**place, **said, "date": day.date() if day else None, "slug": self.dated and self.dated.slug}
+        document |= {"time": clock and f"{clock.hour:02}:{clock.minute:02}"}
+        self.rows.add("documents", {**document, "ordinal": section.ordinal, "chars": len(text)})
         self._check(section, memory_id)
         self.beside(section, memory_id)
         if self.talks:
@@ -583,9 +647,8 @@ class Sections:
 
     def _check(self, section: Section, memory_id: str) -> None:
         heading = section.heading
-        written = _HEADING_DAY.search(heading.text) if self.kind in _LOGS else None
-        if written and day_of(written[1]) is None:
-            self.problem(_NO_DAY_ABOVE.code, _NO_DAY_ABOVE.expected, written[1], heading.line, memory_id)
+        if self.kind in _LOGS and (written := _said_by(heading.text).no_day):
+            self.problem(_NO_DAY_ABOVE.code, _NO_DAY_ABOVE.expected, written, heading.line, memory_id)
         if section.unread and 0 < heading.level < OF_ENTRY:
             self._no_time(section.unread, heading.line, memory_id)
         if section.is_bare and not self.is_hollow:
@@ -601,18 +664,14 @@ class Sections:
         """
         if opening.level == OF_ENTRY and not self.is_bracketed:
             return clock_of(in_digits(self.source.lines[opening.line - 1][:_OPENING])), None
-        heading = in_digits(opening.text)
-        if not _DIGIT.search(heading):
-            return None, None
-        clock, unread = named_clock(heading)
-        usual = clock_of(heading)
-        if self.dated and usual is None and _BARE_CLOCK.match(heading):
-            on_its_day = named_clock(f"{self.dated.written} {heading[0].lower()}{heading[1:]}")
+        said = _said_by(opening.text)
+        clock, unread = said.clock, said.unread
+        if said.usual:
+            return clock or said.usual, None
+        if self.dated and said.is_bare_clock:
+            on_its_day = named_clock(f"{self.dated.written} {said.digits[0].lower()}{said.digits[1:]}")
             clock, unread = clock or on_its_day[0], unread or on_its_day[1]
-        if usual:
-            return clock or usual, None
-        odd = _TIMED.match(heading) if self.kind in _LOGS else None
-        return clock, odd[0] if odd else unread
+        return clock, (said.opening if self.kind in _LOGS else None) or unread
 
     def _moment(self, own: _Upper, over: list[_Upper]) -> _Told:
         """The section's day, the heading's time where it has one, and what the day is from: the nearest that tells it.
@@ -635,12 +694,9 @@ class Sections:
 
     def _day_in(self, heading: str, above: list[str]) -> datetime | None:
         """The day that a heading names; without its year it has that of the headings above, the file or its folder."""
-        if not _DIGIT.search(heading):
-            return None
-        if moment := whole_moment(heading):
-            return midnight(moment.date())
-        if written := _HEADING_DAY.search(heading):
-            return day_of(written.group(1))
+        said = _said_by(heading)
+        if not said.lacks_year:
+            return said.day
         named = day_in(heading, chain(reversed(above), (self.source.stem,), reversed(self.source.parents)))
         return midnight(named.day) if named else None
 
@@ -678,7 +734,7 @@ class Sections:
 
 def _is_timed(heading: Heading) -> bool:
     """Whether a heading opens with a time, as those do that entries are appended with."""
-    return _TIMED.match(in_digits(heading.text)) is not None
+    return _said_by(heading.text).opening is not None
 
 
 def _in_utc(day: datetime | None, clock: time | None, zone: tzinfo) -> datetime | None:

@@ -7,8 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 import memkit as mk
+from memkit.formats.syntax.speech import KNOWN, turn_of, turns_in
 from memkit.tables.samples import write_files
 
 
@@ -156,3 +159,11 @@ def test_plain_markdown_is_told_as_read(tmp_path: Path) -> None:
     (row,) = mk.read(write_files(tmp_path, {"docs/a.md": "просто текст\n"})).problems.to_pylist()
     assert (row["rule"], row["severity"]) == ("unclaimed", "info")
     assert "read as plain Markdown" in row["message"]
+
+
+@given(st.text(alphabet="\n:*[](#) 1:0\u0661userHUMANбот", max_size=80))
+@example("Ещё: чай\n  bot: нет\n# Bot\n[10:05] a: b")
+def test_turns_are_found_as_when_each_line_is_asked(text: str) -> None:
+    for roles in (None, KNOWN):
+        asked = [(number, turn_of(line, roles)) for number, line in enumerate(text.split("\n"), 1)]
+        assert [*turns_in(text, roles)] == [one for one in asked if one[1]]

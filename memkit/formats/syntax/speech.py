@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import time
 
@@ -35,6 +35,9 @@ _TURN = re.compile(
     )[ \t]*+(?P<text>.*)$""",
     re.IGNORECASE | re.VERBOSE,
 )
+_FIRST_SIGNS = "".join(sorted({role[0] for role in _ROLES.split("|")}))
+_MAY_TURN = re.compile(rf"\n((?:\#(?=[^\n]*[{_FIRST_SIGNS}])|[*\[\d{_FIRST_SIGNS}][^\n:]*:)[^\n]*)", re.IGNORECASE)
+"""A line that has what every turn has; not with ^: see `memkit.base.fences`."""
 _CLOCKS = ("in_bold", "in_brackets", "ahead", "behind", "first", "early", "after_word", "before", "after")
 _SPEAKERS = ("bold_role", "role", "named", "name", "second", "word", "heading")
 KNOWN = frozenset(_ROLES.split("|"))
@@ -48,6 +51,20 @@ class Turn:
     role: str
     time: str | None
     text: str
+
+
+def turns_in(text: str, roles: frozenset[str] | None) -> Iterator[tuple[int, Turn]]:
+    """The turns that the lines of a text open, code or not, each with its line.
+
+    >>> [(line, turn.role, turn.text) for line, turn in turns_in("Ещё:\\n**User**: чай\\n## Bot", KNOWN)]
+    [(2, 'User', 'чай'), (3, 'Bot', '')]
+    """
+    text, line, offset = f"\n{text}", 0, 0
+    for match in _MAY_TURN.finditer(text):
+        if turn := turn_of(match[1], roles):
+            line += text.count("\n", offset, match.start(1))
+            offset = match.start(1)
+            yield line, turn
 
 
 def turn_of(line: str, roles: frozenset[str] | None) -> Turn | None:
