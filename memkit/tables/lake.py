@@ -53,6 +53,7 @@ from memkit.tables.untrusted import (
     check_unique,
     digests,
     is_member_name,
+    mapped,
     open_member,
     parquet,
     read_json,
@@ -514,17 +515,20 @@ def _write_all(folder: Path, tables: Mapping[str, pa.Table]) -> None:
     pa.default_memory_pool().release_unused()  # of `system_memory`: the writing of texts takes several times their size
 
 
-def write_parquet(path: Path | BytesIO, table: pa.Table, *, quick: bool = False) -> None:
-    """Write `table` so that the same rows give the same bytes; a `quick` one as it lies, in a third of the time."""
+def write_parquet(path: Path | BytesIO, table: pa.Table) -> None:
+    """Write `table` so that the same rows give the same bytes."""
     # Opened here, as PyArrow may mistake a file name for a URL.
     with nullcontext(path) if isinstance(path, BytesIO) else path.open("wb") as file:
-        if quick:
-            parquet().write_table(table, file, compression="none", use_dictionary=False)
-            return
         # Texts and vectors are mostly different: a dictionary would take longer to build than to write them.
         repeated = [name for name in table.column_names if table[name].nbytes <= _REPEATED * table.num_rows]
         compression = "none" if any(map(pa.types.is_fixed_size_list, table.schema.types)) else "zstd"  # vectors
         parquet().write_table(table.combine_chunks(), file, compression=compression, use_dictionary=repeated)
+
+
+def write_arrow(path: Path, table: pa.Table) -> None:
+    """Write `table` as it lies in memory, for `beside`."""
+    with path.open("wb") as file, pa.ipc.new_file(file, table.schema) as writer:
+        writer.write_table(table)
 
 
 def _carry_over(folder: Path, staged: Path, attached: Writers) -> None:
@@ -571,10 +575,12 @@ def load(folder: Path, source: Path | None, trust: bool) -> tuple[dict[str, pa.T
 
 
 def beside(snapshot: Path, name: str) -> pa.Table | None:
-    """A Parquet file that others added to a snapshot of the user's own; None where it is not there as it was saved."""
-    with suppress(FormatError), open_member(snapshot, name) as file:
+    """A table that others added to a snapshot of the user's own by `write_arrow`; None where it is not there as it was
+    saved. It stays in its file, of which only what is looked at is read.
+    """
+    with suppress(FormatError, pa.ArrowException), open_member(snapshot, name) as file:
         if digest_of_file(file, quick=True) == read_manifest(snapshot).files.get(name):
-            return read_parquet(file, snapshot / name, trust=True)
+            return pa.ipc.open_file(pa.py_buffer(mapped(file))).read_all()
     return None
 
 

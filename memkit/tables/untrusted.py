@@ -23,6 +23,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from io import BufferedReader, BytesIO
 from itertools import accumulate
+from mmap import ACCESS_READ, mmap
 from operator import attrgetter
 from pathlib import Path
 from threading import Lock
@@ -115,6 +116,14 @@ def open_member(folder: Path, name: str) -> BufferedReader:
     except (OSError, ValueError) as error:
         raise refused(path, "a file that can be read", str(error)) from error
     return open(descriptor, "rb")  # noqa: PTH123 - a Path opens no descriptor
+
+
+def mapped(file: BufferedReader) -> mmap | bytes:
+    """The bytes of a file of the user's own, of which only those are read that are looked at.
+
+    Windows removes no file that is in use so, therefore all are read there.
+    """
+    return file.read() if os.name == "nt" else mmap(file.fileno(), 0, access=ACCESS_READ)
 
 
 def digests(folder: Path) -> dict[str, str]:

@@ -407,7 +407,7 @@ def make_rows(
     memories: pa.Table,
     chunks: pa.Table,
     former: tuple[MemoryIndex, Ints, Ints] | None = None,
-    kept: tuple[Owners, Ints] | None = None,
+    kept: tuple[Owners | None, Ints, Ints, Mask] | None = None,
 ) -> Rows:
     """The columns of `memories` and of their `chunks`, as `make_chunks` returns them.
 
@@ -415,19 +415,23 @@ def make_rows(
     ----------
     former : tuple (MemoryIndex, ndarray of int64, ndarray of int64, each of shape (n_chunks,)), optional
         The former index, the row in it of each chunk (beyond the last one for a new chunk), and its memory.
-    kept : tuple (Owners, ndarray of int64), optional
-        The owners of the memories and the twins of the chunks, where they are known.
+    kept : tuple (Owners or None, ndarray of int64, ndarray of int64, ndarray of bool), optional
+        The owners of the memories, and `twin`, `text` and `filled` of the chunks, where they are known.
     """
     memory = former[2] if former else places(chunks["memory_id"], memories["memory_id"])
     texts, littered = chunks["own"], chunks["littered"].to_numpy()
-    text, filled = text_codes_since(texts, former[0].rows, former[1]) if former else text_codes(texts)
     kind, kinds = codes(memories["kind"].combine_chunks())
-    # Where no two texts are equal, no chunk has a twin, and nobody needs to know owners.
-    (owners, twin), stale_at = kept or (None, text), memories["stale_at"]
-    if kept is None and text.max(initial=-1) < len(text) - 1:  # some are equal
-        known = former and former[0].rows.owners
-        owners = known.since(former[0].memories, memories) if former and known else Owners.of(memories)
-        twin = _twins(owners, memory, text)
+    stale_at = memories["stale_at"]
+    if kept:
+        owners, twin, text, filled = kept
+    else:
+        text, filled = text_codes_since(texts, former[0].rows, former[1]) if former else text_codes(texts)
+        # Where no two texts are equal, no chunk has a twin, and nobody needs to know owners.
+        owners, twin = None, text
+        if text.max(initial=-1) < len(text) - 1:  # some are equal
+            known = former and former[0].rows.owners
+            owners = known.since(former[0].memories, memories) if former and known else Owners.of(memories)
+            twin = _twins(owners, memory, text)
     return Rows(
         memory=memory,
         text=text,

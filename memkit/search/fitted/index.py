@@ -52,7 +52,7 @@ from memkit.search.state import Candidates, merge
 from memkit.search.steps.recall import ARMS, Arm, arm_weights, depth_of, nearest_words
 from memkit.search.steps.scope import Scope, make_scope
 from memkit.tables.kept import stamp
-from memkit.tables.lake import beside, write_parquet
+from memkit.tables.lake import beside, write_arrow
 from memkit.tables.owners import Owners
 from memkit.text.analyse import terms_by
 
@@ -62,11 +62,13 @@ if TYPE_CHECKING:
 
 _BACKGROUND = 256  # chunks; `MemoryIndex.background` says which
 _WORDS = re.compile(r"\w+")
-ROWS, _CHUNKS, _OWNERS, _TWINS, _KEYS = "rows", "chunks.parquet", "owners.parquet", "twins.parquet", "keys"
-"""The folder and the files in which a kept corpus has the chunks of its index, the owners of its memories and which
-chunks are equal, and the column of the hashes of chunks. An owner is what this memkit's formats declare, so other lakes
-have none.
+ROWS, _CHUNKS, _OWNERS, _KEYS = "rows", "chunks.arrow", "owners.arrow", "keys"
+"""The folder and the files in which a kept corpus has the chunks of its index, with which of them are equal, and the
+owners of its memories, and the column of the hashes of chunks. An owner is what this memkit's formats declare, so other
+lakes have none.
 """
+_ADDED = [_KEYS, "twin", "equal", "filled"]
+"""The columns that a saved chunk has beside its own; to compare all texts again takes longer than to keep three."""
 
 
 @dataclass(frozen=True)
@@ -261,12 +263,14 @@ class MemoryIndex:
         folder.mkdir()
         has_keys = _KEYS in vars(self)  # else no vectors were asked for
         keys = pa.array(self.keys.tolist(), pa.binary()) if has_keys else pa.nulls(len(self.texts), pa.binary())
-        table = self.table.append_column(_KEYS, keys)
+        filled = np.ones(len(keys), bool) if self.rows.filled is None else self.rows.filled
+        table = self.table
+        for name, values in zip(_ADDED, (keys, self.rows.twin, self.rows.text, filled), strict=True):
+            table = table.append_column(name, pa.array(values))
         about = {"settings": _of_chunks(self.settings), "digests": json.dumps(self.digests)}
-        write_parquet(folder / _CHUNKS, table.replace_schema_metadata(about), quick=True)
+        write_arrow(folder / _CHUNKS, table.replace_schema_metadata(about))
         if self.corpus.kept or self.rows.owners:  # else a fit asks for none
-            write_parquet(folder / _OWNERS, self.owners.to_table(), quick=True)
-            write_parquet(folder / _TWINS, pa.table({"twin": self.rows.twin}), quick=True)
+            write_arrow(folder / _OWNERS, self.owners.to_table())
 
     def is_fitted_on(self, corpus: Corpus) -> bool:
         """Whether these are the memories of `corpus`."""
@@ -532,10 +536,10 @@ def _saved_rows(corpus: Corpus, settings: Index) -> pa.Table | None:
     return table
 
 
-def _saved_owners(corpus: Corpus, memories: pa.Table) -> tuple[Owners, Ints] | None:
-    """The owners of `memories`, and the twins of their chunks; None where no lake of the user's has both."""
-    owners, twins = (corpus.snapshot and beside(corpus.snapshot, f"{ROWS}/{name}") for name in (_OWNERS, _TWINS))
-    return None if not owners or not twins else (Owners.of_table(owners, memories), twins["twin"].to_numpy())
+def _saved_owners(corpus: Corpus, memories: pa.Table) -> Owners | None:
+    """The owners of `memories`; None where no lake of the user's has them."""
+    table = corpus.snapshot and beside(corpus.snapshot, f"{ROWS}/{_OWNERS}")
+    return Owners.of_table(table, memories) if table else None
 
 
 def _of_chunks(settings: Index) -> str:
@@ -560,11 +564,12 @@ def build(corpus: Corpus, settings: Index, before: MemoryIndex | None = None) ->
     if before is None:
         memories, former = corpus_memories.take(pa.array(order)).combine_chunks(), None
         known = _saved_rows(corpus, settings)
-        table = make_chunks(memories, settings) if known is None else known.drop_columns(_KEYS)
+        table = make_chunks(memories, settings) if known is None else known.drop_columns(_ADDED)
         table = few_chunks(table.replace_schema_metadata(None))
     else:
         known, (memories, table, former) = None, refit_tables(before, corpus_memories, order)
-    rows = make_rows(memories, table, former, None if known is None else _saved_owners(corpus, memories))
+    equals = () if known is None else (known[name].to_numpy() for name in _ADDED[1:])
+    rows = make_rows(memories, table, former, (_saved_owners(corpus, memories), *equals) if equals else None)
     index = MemoryIndex(
         corpus, corpus_memories, settings, order, memories, *_columns_of(table), rows, absent=_absent(settings)
     )
