@@ -17,13 +17,13 @@ CEILINGS = {
     # what: ceiling, and what the last raise was for; a change that adds a module says which one it ends
     "modules": (240, "the app without its verbs, so that `memkit --version` imports none"),
     "lines of code": (
-        51_873,
-        "13 for chunks as they lie; 37 for what headings say, asked once; 8 for a version without verbs",
+        51_895,
+        "22 for sums kept with arms; 13 for chunks as they lie; 37 for what headings say, asked once",
     ),
     "public names": (64, "what is at the top; the rest is in rooms, as mk.errors and mk.labels"),
     "lines of tests": (
-        62_288,
-        "11 for turns found by one pattern; 6 for a version without verbs; 10 for rows of JSON",
+        62_289,
+        "1 for an arm in its file; 11 for turns found by one pattern; 6 for a version without verbs",
     ),
     "modules at the top": (0, "the top level has a file of the project, a README and four folders"),
     "longest module": (638, "memkit/text/secrets.py, whose rows are data"),

@@ -126,8 +126,10 @@ class _Lexical(Estimator, Abilities):
         return best_of(postings.scored(weighted, n), n, allowed, postings.n_rows)
 
     def save(self, folder: Path) -> None:
-        """Write ``{arm}_terms.parquet``, ``{arm}_rows.npy`` and ``{arm}_counts.npy``."""
+        """Write ``{arm}_terms.parquet``, ``{arm}_rows.npy``, ``{arm}_counts.npy`` and ``{arm}_sums.npy``."""
         save_postings(_fitted(self), folder, self._name, self.get_params(deep=False))
+        if self.statistics_ is None:
+            store.save_array(folder / f"{self._name}{_SUMS}", self.sums_)
 
     @classmethod
     def load(cls, folder: Path, *, trust: bool = False) -> Self:
@@ -136,7 +138,20 @@ class _Lexical(Estimator, Abilities):
         with store.checking(folder):
             arm = cls(**settings)
             arm.check_params()
-        return arm._set_postings(postings)
+        arm._set_postings(postings)
+        if trust and (folder / f"{cls._name}{_SUMS}").exists():
+            sums = store.load_array(folder / f"{cls._name}{_SUMS}", np.float64, columns=postings.n_rows)
+            vars(arm)["sums_"] = sums
+        return arm
+
+    @cached_property
+    def sums_(self) -> np.ndarray:
+        """Lines of what is added up over the terms of each row, for `norms_`; computed at the first query."""
+        return np.stack([self.postings_.sums(worth, factors) for worth, factors in self._summed()])
+
+    def _summed(self) -> list[tuple[Any, np.ndarray]]:
+        """For each line of `sums_` what a count is worth, and the factor of each term."""
+        raise NotImplementedError
 
     def _count(self, texts: Texts) -> Postings:
         raise NotImplementedError
@@ -152,7 +167,7 @@ class _Lexical(Estimator, Abilities):
 
     def _set_postings(self, postings: Postings) -> Self:
         self.postings_ = postings
-        for name in ("norms_", "lengths_", "near_words_", "worth_"):
+        for name in ("norms_", "sums_", "near_words_", "worth_"):
             vars(self).pop(name, None)
         return self
 
@@ -269,10 +284,13 @@ class BM25(_Lexical):
         self.is_function_[_known_terms(postings, sorted(self.function_terms_))[0]] = True
         return self
 
-    @cached_property
+    @property
     def lengths_(self) -> np.ndarray:
-        """The number of terms by row; computed at the first query."""
-        return self.postings_.sums(np.positive, np.ones(len(self.postings_.document_frequency)))
+        """The number of terms by row."""
+        return np.asarray(self.sums_[0])
+
+    def _summed(self) -> list[tuple[Any, np.ndarray]]:
+        return [(np.positive, np.ones(len(self.postings_.document_frequency)))]
 
     @cached_property
     def norms_(self) -> np.ndarray:
@@ -392,10 +410,13 @@ class CharGrams(_Lexical):
         return self
 
     @cached_property
-    def norms_(self) -> list[np.ndarray]:
-        """The length of each half of each row; computed at the first query."""
-        of_half = (self.idf_**2 * (self.half_ == half) for half in range(self.half_.max(initial=0) + 1))
-        return [np.sqrt(self.postings_.sums(lambda n: _log_frequency(n) ** 2, factors)) for factors in of_half]
+    def norms_(self) -> np.ndarray:
+        """The length of each half of each row."""
+        return np.asarray(np.sqrt(self.sums_))
+
+    def _summed(self) -> list[tuple[Any, np.ndarray]]:
+        halves = range(self.half_.max(initial=0) + 1)
+        return [(lambda n: _log_frequency(n) ** 2, self.idf_**2 * (self.half_ == half)) for half in halves]
 
     @cached_property
     def worth_(self) -> np.ndarray:
@@ -482,6 +503,7 @@ def _without_function_words(queries: Sequence[str], function_word_weight: float)
 
 # Distinguishes a gram from a stem of the same letters; no term contains a tab.
 _GRAM = "\t"
+_SUMS = "_sums.npy"
 
 
 def _log_frequency(counts: np.ndarray) -> Any:

@@ -116,7 +116,7 @@ class Postings:
 
     def scored(self, queries: Sequence[Query], n: int) -> Scored:
         """The scores of each query, in an array that the next one may reuse."""
-        scores, add = np.empty(self.n_rows, np.float32), _adder(len(self.rows))
+        scores, add = np.empty(self.n_rows, np.float32), _adder(self._n_weighed)
         for terms, weights in queries:
             scores.fill(0)
             starts = self.starts[terms]
@@ -438,8 +438,8 @@ def load_postings(folder: Path, name: str, trust: bool) -> tuple[Postings, dict[
         raise DamagedIndexError(
             f"{folder}: expected the terms of '{name}' in a Parquet file. {error!s:.300} Fit again."
         ) from error
-    rows = _values(folder, name, "rows", (np.uint16, np.int32), 0, n_rows - 1).astype(row_kind(n_rows), copy=False)
-    counts = _values(folder, name, "counts", _COUNTS, 1, _MOST)
+    rows = _values(folder, name, "rows", (np.uint16, np.int32), (0, n_rows - 1), trust)
+    counts = _values(folder, name, "counts", _COUNTS, (1, _MOST), trust)
     number = dict(zip(terms["term"].to_pylist(), range(terms.num_rows), strict=True))
     frequencies = terms["rows"].to_numpy()
     least, most = frequencies.min(initial=0), frequencies.max(initial=0)
@@ -450,13 +450,16 @@ def load_postings(folder: Path, name: str, trust: bool) -> tuple[Postings, dict[
             "the files do not belong together. Fit and save again."
         )
     offsets = np.concatenate([[0], np.cumsum(frequencies)]).astype(np.int64)
-    return Postings(number, offsets, rows, counts, n_rows), settings
+    return Postings(number, offsets, rows.astype(row_kind(n_rows), copy=False), counts, n_rows), settings
 
 
-def _values(folder: Path, name: str, part: str, kinds: Sequence[type], least: int, most: int) -> np.ndarray:
-    """The rows or the counts of all postings, all between two bounds."""
-    values = load_array(folder / f"{name}_{part}.npy", *kinds, columns=1)[:, 0]
-    if len(values) and not least <= values.min() <= values.max() <= most:
+def _values(
+    folder: Path, name: str, part: str, kinds: Sequence[type], bounds: tuple[int, int], trust: bool
+) -> np.ndarray:
+    """The rows or the counts of all postings, between two bounds, which is looked at unless the file is trusted."""
+    values = load_array(folder / f"{name}_{part}.npy", *kinds, columns=1, in_place=trust)[:, 0]
+    least, most = bounds
+    if not trust and len(values) and not least <= values.min() <= values.max() <= most:
         raise DamagedIndexError(
             f"{folder}: expected {part} from {least} to {most} in '{name}'. Got {values.min()} to {values.max()}."
             " Fit and save again."

@@ -21,7 +21,7 @@ from memkit.base import atomic
 from memkit.base.hashes import digest_of_path
 from memkit.errors import DamagedIndexError, MemkitError, StaleIndexError, named
 from memkit.formats.disk.files import IGNORE_FILE
-from memkit.tables.untrusted import open_member
+from memkit.tables.untrusted import mapped, open_member
 
 _HASH_AND_SUFFIX = r"[0-9a-f]{32}\.[a-z]{1,10}"
 
@@ -68,8 +68,10 @@ def get(folder: Path, name: str, prefix: str = "") -> Path:
     return path
 
 
-def load_array(path: Path, *kinds: type, columns: int | None = None) -> NDArray[Any]:
+def load_array(path: Path, *kinds: type, columns: int | None = None, in_place: bool = False) -> NDArray[Any]:
     """The two-dimensional array of finite numbers of one of `kinds` in an ``.npy`` file: no objects, archive or map.
+
+    That of a file of the user's own may stay `in_place`: only what is looked at is read.
 
     Raises
     ------
@@ -85,7 +87,9 @@ def load_array(path: Path, *kinds: type, columns: int | None = None) -> NDArray[
         size = os.fstat(file.fileno()).st_size - file.tell()
         if size != prod(shape) * dtype.itemsize:
             raise ValueError(f"{size} bytes for {shape}")
-        array = np.fromfile(file, dtype).reshape(shape)
+        start = file.tell()
+        array = np.frombuffer(mapped(file), dtype, offset=start) if in_place else np.fromfile(file, dtype)
+        array = array.reshape(shape)
         if dtype.kind == "f" and not np.isfinite(array).all():
             raise ValueError("numbers that are not finite")
         return array

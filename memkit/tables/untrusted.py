@@ -123,6 +123,7 @@ def mapped(file: BufferedReader) -> mmap | bytes:
 
     Windows removes no file that is in use so, therefore all are read there.
     """
+    file.seek(0)
     return file.read() if os.name == "nt" else mmap(file.fileno(), 0, access=ACCESS_READ)
 
 
