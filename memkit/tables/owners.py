@@ -552,7 +552,7 @@ def numbered(*codes: Ints) -> Ints:
         whole = whole * (int(code.max(initial=0)) - low + 1) + (code - low)
         # From 0 again after each column, or the products would not fit 64 bits.
         whole = np.unique(whole, return_inverse=True)[1].astype(np.int64)
-    return np.unique(whole, return_inverse=True)[1].astype(np.int64)
+    return whole if len(codes) > 1 else np.unique(whole, return_inverse=True)[1].astype(np.int64)
 
 
 def _firsts(group: Ints, rows: Ints) -> Ints:

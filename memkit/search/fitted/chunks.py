@@ -235,11 +235,13 @@ def _beside_chunks(memories: pa.Table, of_memory: Ints) -> pa.Table:
 
 def is_filled(column: pa.ChunkedArray) -> bool:
     """Whether any value is neither null nor an empty text or list."""
+    if column.null_count == len(column):
+        return False
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
         return bool(pc.any(pc.not_equal(column, "")).as_py())
     if pa.types.is_list(column.type):
         return bool(pc.any(pc.greater(pc.list_value_length(column), 0)).as_py())
-    return bool(column.null_count < len(column))
+    return True
 
 
 def take_rows(table: pa.Table | pa.ChunkedArray, rows: Ints) -> Any:
@@ -383,8 +385,12 @@ class Rows:
 
     def expired(self, until: datetime) -> Mask | None:
         """Memories that expired before `until`; None if no memory did."""
-        is_expired = expired(self.expires, until)
-        return is_expired if is_expired.any() else None
+        return expired(self.expires, until) if expired(self._first_end, until) else None
+
+    @cached_property
+    def _first_end(self) -> Any:
+        """The first instant at which a memory expires; NaT if none does."""
+        return np.fmin.reduce(self.expires, initial=np.datetime64("NaT", "us"))
 
     def future(self, until: datetime) -> Mask | None:
         """Memories created after `until`; None if no memory was. One without a date does not count."""

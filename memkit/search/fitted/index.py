@@ -293,15 +293,18 @@ class MemoryIndex:
         return self.rows.has_dates
 
     @cached_property
-    def conversations(self) -> str | None:
-        """The column that names conversations, by `context_column`; None if there is none."""
+    def _named_conversations(self) -> str | None:
         return conversation_column(self.corpus_memories, self.settings.context_column)
 
     @cached_property
+    def conversations(self) -> str | None:
+        """The column that names conversations, by `context_column`; None if there is none."""
+        return self._named_conversations
+
+    @property
     def unused_conversations(self) -> str | None:
         """The column that names conversations where none is looked at: over many shards, and in an engine."""
-        column = self.settings.context_column
-        return conversation_column(self.corpus_memories, column) if self.conversations is None else None
+        return self._named_conversations if self.conversations is None else None
 
     def lent(self, arms: Iterable[str]) -> list[str]:
         """What turns of a conversation lend each other in these arms, by the arms' names for it."""
@@ -475,7 +478,7 @@ class MemoryIndex:
         if not self.chunks.num_rows:
             return merge({arm.name: CANDIDATES.empty_table() for arm in arms}, 0, n)
         candidates = {arm.name: arm.candidates(self, reading, n, allowed) for arm in arms}
-        scale = np.stack([arm.scale(self, reading) for arm in arms], axis=1)
+        scale = np.array([arm.scale(self, reading) for arm in arms]).swapaxes(0, 1)
         return merge(candidates, self.chunks.num_rows, n, scale)
 
     def sight(self, visible: Mask | None) -> Sight:
