@@ -955,6 +955,8 @@ class Estimator:
         """
         if names is None:
             names = [name for name, p in self._declared.items() if p.acts_on and self._is_given(name, p)]
+        if not names:
+            return {}
         once = functools.cache(lambda acts_on: acts_on(self, subject))  # one function serves each parameter of decay
         reaches = {name: once(p.acts_on) for name in names if (p := self._declared[name]).acts_on}
         return {name: str(found) for name, found in reaches.items() if found and found.of and not found.count}
@@ -962,11 +964,13 @@ class Estimator:
     def check_params(self, **overrides: Any) -> dict[str, Any]:
         """All parameters, checked, with `overrides` applied; None is replaced by the value that it stands for."""
         self._check_shared()
-        values = {name: self._read(name) for name in self._declared} | overrides
+        values = {name: self._stored(name) if p.of else getattr(self, name) for name, p in self._declared.items()}
+        values |= overrides
         for name, declared in self._declared.items():
+            usual = declared.default if declared.stands_for is None else declared.stands_for
             if values[name] is None and declared.stands_for is not None:
-                values[name] = declared.stands_for
-            elif values[name] is not declared.default:  # most are the default; every search calls this
+                values[name] = usual
+            elif values[name] is not usual:  # most are the usual one; every search calls this
                 declared.check(values[name], type(self).__name__)
         return values
 
@@ -985,7 +989,7 @@ class Estimator:
     def _check_shared(self) -> None:
         """Raise where a parameter that an estimator among the parameters has too was given there and here."""
         for name, p in self._declared.items():
-            part = vars(self).get(p.shares)
+            part = vars(self).get(p.shares) if p.shares else None
             if isinstance(part, Estimator):
                 here, there = self._stored(name), part._stored(name)
                 are_given = self._is_given(name, p) and part._is_given(name, part._declared[name])
@@ -1019,7 +1023,7 @@ class Estimator:
         return f"{type(self).__name__}({', '.join(changed)})"
 
     def _is_given(self, name: str, declared: Param) -> bool:
-        is_other = not self._is_default(name, declared) and self._read(name) != declared.stands_for
+        is_other = not _equal(self._stored(name), declared.default) and self._read(name) != declared.stands_for
         return is_other or name in self.__dict__.get("_given", ())
 
     def _is_default(self, name: str, declared: Param) -> bool:

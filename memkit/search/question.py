@@ -119,8 +119,8 @@ class Question(Reading):
             self.index,
             candidates,
             self.queries.texts,
-            np.full(size, naive(self.moment), "datetime64[us]"),
-            np.full(size, "NaT" if until is None else naive(until), "datetime64[us]"),
+            naive(self.moment).repeat(size),
+            (np.datetime64("NaT", "us") if until is None else naive(until)).repeat(size),
             [self.sight] * size,
             hit_of(self.settings),
             scale_of(self.settings),
@@ -241,11 +241,11 @@ class Block:
         """The block of some settings, under all of which the same steps act."""
         acting = [place for place, key in enumerate(keys[0]) if key is not None]
         moves = any(STEPS.ranking[place].reads_score for place in acting)
-        column, width, stages = [0] * len(keys), 1, []
+        column, width, stages, now = [0] * len(keys), 1, [], np.zeros(len(keys), np.int64)
         for place in acting:
             step = STEPS.ranking[place]
             if step.cuts and not moves:
-                stages.append(Stage(step, [key[place] for key in keys], None, np.array(column)))
+                stages.append(Stage(step, [key[place] for key in keys], None, now))
                 continue
             known: dict[Any, int] = {}
             column = [
@@ -253,7 +253,7 @@ class Block:
             ]
             parents, own = zip(*known, strict=True)
             parent = None if parents == tuple(range(width)) else np.array(parents)
-            width, now = len(known), np.array(column)
+            width, now = len(known), now if parent is None else np.array(column)
             of_settings = [own[number] for number in column] if step.cuts or step.reads_score else list(own)
             stages.append(Stage(step, of_settings, parent, now))
         return cls(tuple(stages), len(keys))
@@ -292,8 +292,8 @@ def blocks_of(keys: Sequence[Key]) -> tuple[list[Block], dict[Key, int]]:
 def shortlist_of(pooled: Pooled, keys: Sequence[Key]) -> Shortlist:
     """All candidates as one shortlist, with what the steps read of them under any of the `keys`."""
     values: dict[Any, Any] = {}
-    for place, step in enumerate(STEPS.ranking):
-        if acting := [key for key in dict.fromkeys(key[place] for key in keys) if key is not None]:
+    for step, of_step in zip(STEPS.ranking, zip(*keys, strict=True), strict=True):
+        if acting := [key for key in dict.fromkeys(of_step) if key is not None]:
             values |= step.gather(pooled, acting)
     hits = pooled.index.rows.hit_of(pooled.memory, pooled.hit)
     return Shortlist(pooled.candidates.query, hits, values, pooled.hit != "chunk")
@@ -436,7 +436,8 @@ def rank(
         order = order[np.lexsort((~is_placed, query[order]))]
     ranks = np.where(place == NOWHERE, 0, place + 1)
     under = np.where(state.under < 0, -1, pooled.candidates.row[state.under]) if len(query) else state.under
-    columns = {name: state.recorded.get(name, np.full(len(query), value)) for name, value in STEPS.columns.items()}
+    said = state.recorded
+    columns = {name: said[name] if name in said else np.full(len(query), v) for name, v in STEPS.columns.items()}
     result = Ranked(pooled.candidates, state.norm, columns, state.score[:, 0], ranks, under, state.disposition)
     return result.take(order)
 

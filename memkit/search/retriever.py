@@ -594,14 +594,11 @@ def _limit(encode: str | int) -> int | None:
 def _changed(settings: Index, search: Retriever) -> list[str]:
     """Names of the index's parameters that a search has other values of."""
     given = vars(search).get("index") or Index  # the class has the defaults
-    now = {name: getattr(given, name) for name in settings.params()} | {"encoder": search.encoder}
-    fitted = {name: getattr(settings, name) for name in now}
-    return [
-        name
-        for name, value in now.items()
-        # By type too: 1 and True are equal, and an encoder may compare as arrays do.
-        if fitted[name] is not value and (type(fitted[name]) is not type(value) or fitted[name] != value)
-    ]
+    names = settings.params()
+    now = (search.encoder if name == "encoder" else getattr(given, name) for name in names)
+    values = zip(names, (getattr(settings, name) for name in names), now, strict=True)
+    # By type too: 1 and True are equal, and an encoder may compare as arrays do.
+    return [n for n, old, new in values if old is not new and (type(old) is not type(new) or old != new)]
 
 
 class Engines(Protocol):

@@ -229,9 +229,9 @@ def _merged(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
 
 def _collapsed(question: Question, ranked: Ranked, shown: Ranked) -> dict[str, Any]:
     """The memories that are collapsed under each hit: the best of them, and their number."""
-    size = question.index.chunks.num_rows + 1
-    key, under = ranked.candidates.query * size + ranked.candidates.row, ranked.candidates.query * size + ranked.under
-    above: dict[int, int] = dict(zip(key[ranked.under >= 0].tolist(), under[ranked.under >= 0].tolist(), strict=True))
+    size, is_under = question.index.chunks.num_rows + 1, ranked.under >= 0
+    query, row = ranked.candidates.query[is_under] * size, ranked.candidates.row[is_under]
+    above: dict[int, int] = dict(zip((query + row).tolist(), (query + ranked.under[is_under]).tolist(), strict=True))
     collapsed: dict[int, list[str]] = {}
     ids, memory = question.index.memories["memory_id"], question.index.rows.memory
     for candidate, better in above.items():  # in the order of ranks; an exact duplicate follows its near-duplicate
@@ -317,7 +317,8 @@ def _counted(question: Question, shown: Ranked) -> dict[str, dict[str, dict[str,
     if by_places(question.settings):
         return scores
     candidates = shown.candidates
-    for hit, column in np.argwhere((candidates.rank == 0) & (shown.norm > 0))[:_NAMES_KEPT].tolist():
+    hits, columns = np.nonzero((candidates.rank == 0) & (shown.norm > 0))
+    for hit, column in zip(hits[:_NAMES_KEPT].tolist(), columns[:_NAMES_KEPT].tolist(), strict=True):
         query, arm = int(candidates.query[hit]), candidates.arms[column]
         zero, one = candidates.scale[query, column].tolist()
         chunk = question.index.chunks["chunk_id"][int(candidates.row[hit])].as_py()

@@ -36,7 +36,8 @@ COUNTED = 10
 
 def changes(column: NDArray[Any]) -> NDArray[np.bool_]:
     """Whether each value differs from the one before it; the first always does."""
-    differs = np.ones(len(column), bool)
+    differs = np.empty(len(column), bool)
+    differs[:1] = True
     np.not_equal(column[1:], column[:-1], out=differs[1:])
     return differs
 
@@ -111,7 +112,8 @@ class Candidates(NamedTuple):
 
     def take(self, index: Ints) -> Self:
         """The candidates at `index`, in that order."""
-        return self._replace(query=self.query[index], row=self.row[index], raw=self.raw[index], rank=self.rank[index])
+        some = self.query[index], self.row[index], self.raw[index], self.rank[index]
+        return type(self)(self.arms, *some, self.depth, self.scale)
 
     def followed_by(self, other: Self) -> Self:
         """These candidates, then those of `other`, of the same arms."""

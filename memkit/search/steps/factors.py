@@ -188,13 +188,13 @@ class Decay(Factor):
         return {"age": ages(rows.dated[memory], pooled.moment[pooled.candidates.query]), **by_kinds}
 
     def factors(self, state: State, keys: Sequence[DecayOf]) -> Floats | None:
-        if all(key.form == "none" for key in keys):
-            return None
-        result = np.ones((len(state["age"]), len(keys)))
         groups: dict[tuple[str, Any], list[int]] = {}
         for column, key in enumerate(keys):
-            if key.form != "none":
+            if key.form != "none" and state["decays", key.kinds].any():
                 groups.setdefault((key.form, key.kinds), []).append(column)
+        if not groups:
+            return None
+        result = np.ones((len(state["age"]), len(keys)))
         for (form, kinds), columns in groups.items():
             rows = np.flatnonzero(state["decays", kinds])
             days, floor = (np.array([keys[column][part] for column in columns]) for part in (1, 2))

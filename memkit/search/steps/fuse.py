@@ -10,6 +10,7 @@ normalised scores from 0 to 1 both give scores from 0 to 1, for any number of ar
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -87,11 +88,11 @@ def calibrate(query: Ints, score: Floats, zero: Floats, one: Floats, everywhere:
     >>> calibrate(np.array([0, 0, 0]), cosine, np.full(3, 0.1), np.full(3, 0.9), everywhere=True).round(3).tolist()
     [1.0, 0.25, 0.25]
     """
-    norm: Floats = np.clip((score - zero) / (one - zero), 0.0, 1.0)
-    last: Any = 0.0
-    if everywhere and norm.size:
-        starts = group_starts(query)
-        last = np.nan_to_num(spread(np.fmin.reduceat(norm, starts), starts, len(query)))
+    norm: Floats = np.minimum((score - zero) / (one - zero), 1.0)
+    if not everywhere or not norm.size:
+        return np.fmax(norm, 0.0)  # NaN is 0
+    norm, starts = np.maximum(norm, 0.0), group_starts(query)
+    last = np.nan_to_num(spread(np.fmin.reduceat(norm, starts), starts, len(query)))
     return np.where(np.isnan(norm), last, norm)
 
 
@@ -316,11 +317,10 @@ def _norms(pooled: Pooled, scale: tuple[str, float] | None) -> Floats:
         query = np.concatenate([candidates.query + arm * queries for arm in range(arms)])
         return normalize(query, candidates.raw.T.ravel(), how).reshape(arms, -1).T
     query, raw, ends = candidates.query, candidates.raw, candidates.scale[candidates.query]
-    columns = [
-        calibrate(query, raw[:, column], ends[:, column, 0], ends[:, column, 1], ARMS[arm].everywhere)
-        for column, arm in enumerate(candidates.arms)
-    ]
-    norm = np.stack(columns, axis=1)
+    norm = np.empty(raw.shape)
+    for column, arm in enumerate(candidates.arms):
+        zero, one = ends[:, column].T
+        norm[:, column] = calibrate(query, raw[:, column], zero, one, ARMS[arm].everywhere)
     if "vector" in candidates.arms and "bm25" in candidates.arms and across_weight:
         words, vectors = candidates.arms.index("bm25"), candidates.arms.index("vector")
         scores, is_other_script = scores_across(pooled.index, pooled.texts, candidates, pooled.sights)
@@ -350,14 +350,11 @@ def evidence(ranked: Ranked, n_queries: int) -> tuple[Floats, Floats]:
     """
     stands = ranked.under < 0
     query, fused = ranked.candidates.query[stands], ranked.columns["fused"][stands]
-    order = np.lexsort((-fused, query))
-    query, fused = query[order], fused[order]
-    starts = group_starts(query)
-    place = np.arange(len(query)) - spread(starts, starts, len(query))
-    best, is_next = np.zeros(n_queries), (place > 0) & (place <= _NEXT)
-    best[query[starts]] = fused[starts]
-    sums, counts = (np.bincount(query[is_next], weights, n_queries) for weights in (fused[is_next], None))
-    return best, (counts * best - sums) / _NEXT
+    best, gap = np.zeros(n_queries), np.zeros(n_queries)
+    for number, ends in enumerate(pairwise(np.searchsorted(query, np.arange(n_queries + 1)).tolist())):
+        first, *others = np.sort(fused[slice(*ends)])[: -2 - _NEXT : -1].tolist() or [0.0]
+        best[number], gap[number] = first, (len(others) * first - sum(others)) / _NEXT
+    return best, gap
 
 
 def answerability(ranked: Ranked, settings: Any, n_queries: int) -> Floats | None:

@@ -263,10 +263,9 @@ def arm_weights(
     >>> arm_weights({"bm25": None, "vector": 0.5, "gram": None}, ["bm25", "vector", "gram"], {"bm25": 6, "gram": 2})
     {'bm25': 0.375, 'vector': 0.5, 'gram': 0.125}
     """
-    text = ", ".join(f"{arm}_weight={weight}" for arm, weight in requested.items())
     explicit = {arm: weight for arm, weight in requested.items() if weight is not None}
     if min(explicit.values(), default=0) < 0:
-        raise ParameterError(f"Retriever: the weights of the arms must not be negative. Got {text}.")
+        raise ParameterError(f"Retriever: the weights of the arms must not be negative. Got {_told(requested)}.")
     defaults = {arm: stored[arm] for arm in requested if arm not in explicit}
     share = max(0.0, 1.0 - sum(explicit.values())) / (sum(defaults.values()) or 1.0)
     weights = {arm: explicit[arm] if arm in explicit else share * defaults[arm] for arm in requested}
@@ -274,9 +273,13 @@ def arm_weights(
     if not positive and any(weights.values()):
         positive = dict.fromkeys(arms, 1.0)
     if not positive:
-        raise ParameterError(f"Retriever: no arm has a weight: {text}. Expected a weight above 0.")
+        raise ParameterError(f"Retriever: no arm has a weight: {_told(requested)}. Expected a weight above 0.")
     total = sum(positive.values())
     return {arm: weight / total for arm, weight in positive.items()}
+
+
+def _told(weights: Mapping[str, float | None]) -> str:
+    return ", ".join(f"{arm}_weight={weight}" for arm, weight in weights.items())
 
 
 def with_successors(candidates: pa.Table, successor_chunks: Ints, n: int) -> pa.Table:
