@@ -17,8 +17,8 @@ CEILINGS = {
     # what: ceiling, and what the last raise was for; a change that adds a module says which one it ends
     "modules": (240, "the app without its verbs, so that `memkit --version` imports none"),
     "lines of code": (
-        51_904,
-        "9 for ends known at fit; 22 for sums kept with arms; 13 for chunks as they lie",
+        51_928,
+        "24 for links looked up once; 9 for ends known at fit; 22 for sums kept with arms",
     ),
     "public names": (64, "what is at the top; the rest is in rooms, as mk.errors and mk.labels"),
     "lines of tests": (

@@ -363,6 +363,7 @@ STATUS_FLAGS = {
     **dict.fromkeys(("draft", "isdraft"), "draft"),
 }
 """Fields of their own that say a status where they are true."""
+_OF_STATUS = frozenset((*STATUS, *STATUS_FLAGS))
 SUPERSEDED_BY = ("supersededby", "replacedby", "successor", "замененона", "замененна", "замененана")
 SUPERSEDES = ("supersedes", "replaces")
 IDS_OF_PAGES = ("permalink", "slug")
@@ -421,7 +422,7 @@ def status_in(places: Sequence[Mapping[str, Any]]) -> str | None:
     >>> status_in([{"status": "rejected"}]), status_in([{"draft": "true"}]), status_in([{"draft": "false"}])
     ('archived', 'draft', None)
     """
-    if not any(places):
+    if all(map(_OF_STATUS.isdisjoint, places)):
         return None
     flags = (status for flag, status in STATUS_FLAGS.items() if first_of(places, (flag,), bool_of))
     return first_of(places, STATUS, status_of) or next(flags, None)
@@ -443,8 +444,8 @@ def first_of(places: Iterable[Mapping[str, Any]], names: Iterable[str], read: Ca
     '2026'
     """
     for place in places:
-        for name in names:
-            if (value := place.get(name)) is not None and (found := read(value)) is not None:
+        for name in filter(place.__contains__, names):
+            if (value := place[name]) is not None and (found := read(value)) is not None:
                 return found
     return None
 
@@ -501,7 +502,7 @@ def measures_in(places: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     >>> measures_in([{"importance": 40, "maturity": "draft", "recency": 1}])["importance"]
     'normal'
     """
-    if not any(places):
+    if all(map(_MEASURE_OF.keys().isdisjoint, places)):
         return dict.fromkeys(MEASURES)
     top = next((top for place in places for beside, top in SCALES if beside <= place.keys()), 1.0)
     readers = {"importance": lambda value: importance_of(value, top), "confidence": ratio_of, "access_count": _count_of}

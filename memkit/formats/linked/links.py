@@ -88,8 +88,13 @@ def without_code(text: str, code: Fences) -> str:
     return _CODE.sub(lambda match: " " * len(match[0]), text)
 
 
-def links_in(text: str) -> Iterator[Link]:
+def links_in(text: str, above: int = 0) -> Iterator[Link]:
     """The links of a text without code (see `without_code`), those in brackets first; addresses and images are none.
+
+    Parameters
+    ----------
+    above : int
+        How many lines stand above the text, which count in the links' lines.
 
     Examples
     --------
@@ -98,7 +103,7 @@ def links_in(text: str) -> Iterator[Link]:
     >>> [(link.written, link.text) for link in links_in("[о чае][Чай], [x][y], [к][^1]\\n[чай]: tea.md\\n[^1]: b.md")]
     [('[чай]: tea.md', 'о чае')]
     """
-    return chain(_in_brackets(text), _inline(text))
+    return chain(_in_brackets(text, above + 1), _inline(text, above + 1))
 
 
 def link_in(written: str) -> Link | None:
@@ -109,8 +114,8 @@ def link_in(written: str) -> Link | None:
     return (_wiki(written, match, 1) if match else None) or next(links_in(written), None)
 
 
-def _in_brackets(text: str) -> Iterator[Link]:
-    line, offset = 1, 0
+def _in_brackets(text: str, line: int) -> Iterator[Link]:
+    offset = 0
     for match in _WIKI.finditer(text):
         line += text.count("\n", offset, match.start())
         offset = match.start()
@@ -132,10 +137,12 @@ def _wiki(text: str, match: re.Match[str], line: int) -> Link | None:
     return Link(written, name, part.strip("\\ "), shown, line, True, is_embed, whole)
 
 
-def _inline(text: str) -> Iterator[Link]:
+def _inline(text: str, line: int) -> Iterator[Link]:
+    if "](" not in text and "][" not in text:
+        return
     # Of two lines for one name the first counts.
     defined = {_called(match["name"]): match for match in reversed([*DEFINED.finditer(text)])} if "][" in text else {}
-    line, offset = 1, 0
+    offset = 0
     for match in _INLINE.finditer(text):
         line += text.count("\n", offset, match.start())
         offset = match.start()

@@ -12,12 +12,13 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from functools import cached_property
 from itertools import chain, islice
+from operator import attrgetter
 from typing import Any
 
 from memkit.base.fences import BOX, Heading, fences, headings
 from memkit.formats.format import File
 from memkit.formats.linked.links import Link, links_in, without_code
-from memkit.formats.linked.relations import LINKS_TO, is_relation, names_file, written_in
+from memkit.formats.linked.relations import LINKS_TO, written_in
 from memkit.formats.rows import Row, Rows, heading_path, json_text
 from memkit.formats.spelling import (
     ALIASES,
@@ -53,8 +54,11 @@ _MAY_MARK = re.compile(r"#[^\W\d_]")
 _COLOUR = re.compile(r"[0-9a-fA-F]{3}|[0-9a-fA-F]{4}|[0-9a-fA-F]{6}|[0-9a-fA-F]{8}")
 # Bounds, as in `links`.
 _LINKED = re.compile(r"\]\([^\n()]{0,1000}\)|\[\[[^\n\[\]]{0,1000}\]\]")
-LISTED = re.compile(rf"[ \t]*(?:[-*+]|\d{{1,9}}[.)]|\|)[ \t]*(?:\*\*|{BOX}[ \t]+)?!?\[[^ xX\]]")
+_LISTS = rf"[ \t]*(?:[-*+]|\d{{1,9}}[.)]|\|)[ \t]*(?:\*\*|{BOX}[ \t]+)?!?\[[^ xX\]\n]"
+LISTED, _ALL_LISTED = re.compile(_LISTS), re.compile(rf"\n{_LISTS}")
 """A line of a list or a table that opens with a link."""
+_IS_PROSE = re.compile(r"\n[^\W_][^\n]*\n(?:\n|[^\W_])")
+"""A line that opens with a word, and that nothing underlines."""
 _NO_WORD = re.compile(r"[\W_]+")
 _INDEX_NAMES, _LOG_NAMES = ("index", "_index"), ("log",)
 # Guesses: the more a name says of a page, the fewer lines have to.
@@ -115,6 +119,8 @@ def says_words(body: str) -> bool:
     >>> says_words("# Чай\\n\\n## Сорта\\n---\\n"), says_words("# Чай\\nзелёный")
     (False, True)
     """
+    if _IS_PROSE.search(body):
+        return True
     marks = [*headings(body, fences(body))]
     titles = {line for mark in marks for line in range(mark.line, mark.line + 1 + mark.is_underlined)}
     return any(comparable(line) for number, line in enumerate(body.split("\n"), 1) if number not in titles)
@@ -172,10 +178,11 @@ def is_contents(text: str, least: int) -> bool:
     >>> is_contents("- [Чай](tea.md)\\n- [[мёд]]", 2), is_contents("Пьём [чай](tea.md).", 1)
     (True, False)
     """
-    if text.count("[") < least:
+    listed = len(_ALL_LISTED.findall(f"\n{text}")) if text.count("[") >= least else 0
+    if listed < least:
         return False
     lines = [line for line in text.split("\n") if line.strip() and not line.lstrip().startswith(("#", "|-", "| -"))]
-    return (listed := sum(map(bool, map(LISTED.match, lines)))) >= least and 2 * listed > len(lines)
+    return 2 * listed > len(lines)
 
 
 def kind_of_page(file: File) -> str:
@@ -233,7 +240,8 @@ class Page(Sections):
         self.is_vault = is_vault
         self.known_tags = {tag.casefold() for tag in chain(self.tags, known_tags)}
         self.plain_text = without_code(self.body, self.code)
-        self._links = sorted(links_in(self.plain_text), key=lambda link: link.line)  # sections ask in their order
+        # Sections ask in their order.
+        self._links = sorted(links_in(self.plain_text, self.above), key=attrgetter("line"))
         self._n_asked = 0
         self.title = self.title_of()
 
@@ -355,17 +363,17 @@ class Page(Sections):
 
     def beside(self, section: Section, memory_id: str) -> None:
         """Add the links of a section, in their order."""
-        for link in sorted(self.links(section), key=lambda link: link.line):
-            if is_relation(link) or names_file(link):
+        for link in sorted(self.links(section), key=attrgetter("line")):
+            if link.target:
                 self._relation(self.type_of(link), link.written, link.line, memory_id)
 
     def links(self, section: Section) -> Iterator[Link]:
         """The links of a section, with their lines in the file; those in code are text."""
-        begin, end = section.lines.start - self.above, section.lines.stop - self.above
-        while self._n_asked < len(self._links) and (link := self._links[self._n_asked]).line < end:
+        begin, end, links = section.lines.start, section.lines.stop, self._links
+        while self._n_asked < len(links) and (link := links[self._n_asked]).line < end:
             self._n_asked += 1
             if link.line >= begin:
-                yield link._replace(line=link.line + self.above) if self.above else link
+                yield link
 
     def type_of(self, link: Link) -> str:
         """What a link is called."""
@@ -380,14 +388,18 @@ class Page(Sections):
         """The tags in the text of a section."""
         if not self._may_have_marks:
             return
-        for word in marks_in(self.plain(section)):
-            if self.is_vault or word.casefold() in self.known_tags:
-                yield word
+        for line in self._lines_without_code(section):
+            for word in marks_in(line) if "#" in line else ():
+                if self.is_vault or word.casefold() in self.known_tags:
+                    yield word
 
     def plain(self, section: Section) -> str:
         """The text of a section without code; its front matter is no part of it."""
+        return "\n".join(self._lines_without_code(section))
+
+    def _lines_without_code(self, section: Section) -> list[str]:
         lines = section.lines
-        return "\n".join(self._plain_lines[max(lines.start - self.above, 1) - 1 : lines.stop - self.above - 1])
+        return self._plain_lines[max(lines.start - self.above, 1) - 1 : lines.stop - self.above - 1]
 
     @cached_property
     def _may_have_marks(self) -> bool:

@@ -45,6 +45,7 @@ _ENDING = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,4}")
 _APART = frozenset(("index", "log", "daily_log", "dream", "session", "heartbeat", "long_term"))
 """Kinds of pages that no index has to list."""
 _INDEX_STEMS = ("index", "_index", "readme")
+_BARE = re.compile(r"[^/.#]+")
 _STAMP = re.compile(r"\d{14}|\d{12}")
 """The id that opens the file names of a slip box."""
 _HELD = 10_000
@@ -214,10 +215,10 @@ class _Pages:
         target = link.target.strip()
         key = target.strip("/") if target.endswith("/") else without_ending(target.strip("/"))
         is_folder = target.endswith("/") or not key
-        home = source.rpartition("/")[0]
-        places = [key] if not home or target.startswith("/") else [f"{home}/{key}", key]
-        places += [posixpath.join(folder, key) for folder in above(source) if folder in self.indexed]
-        for place in map(posixpath.normpath, places):
+        home = "" if target.startswith("/") else source.rpartition("/")[0]
+        places = chain([home, ""] if home else [""], filter(self.indexed.__contains__, above(source)))
+        for folder in places:
+            place = posixpath.normpath(f"{folder}/{key}" if folder else key)
             names = [posixpath.join(place, stem) for stem in _INDEX_STEMS] if is_folder else [place]
             for name in names:
                 if path := self.paths.get(name.removeprefix("./")):
@@ -232,6 +233,10 @@ class _Pages:
         if not paths and last != key and not names_a_folder:
             paths = self.names(str)[0].of(last) or self.names(folded)[0].of(last)
         return _nearest(paths, source)
+
+    def has_one(self, name: str) -> bool:
+        """Whether one page has a name, which is no path."""
+        return _BARE.fullmatch(name) is not None and len(self.names(str)[0].of(name)) == 1
 
     def are_apart(self, source: str, path: str, whole: Collection[str | None]) -> bool:
         """Whether two pages are of different memories, each whole in its folder, between which no link leads."""
@@ -397,6 +402,7 @@ class _Links:
         self._files = _Files(files["path"].to_pylist(), self.pages.pages)
         self._unread = set(unread["path"].to_pylist())
         self._led = defaultdict[tuple[str, str | None], dict[str, _Led | None]](dict)
+        self._anywhere: dict[str, _Led] = {}
         self._hints: dict[str, list[str]] = {}
 
     @classmethod
@@ -429,9 +435,12 @@ class _Links:
     def forget(self) -> None:
         """Look up from now on what was found before."""
         self._led.clear()
+        self._anywhere.clear()
 
     def find(self, written: str, source: str) -> _Led | None:
         """Where a link of the page at `source` leads; None for what is no link."""
+        if written in self._anywhere:
+            return self._anywhere[written]
         name = written.removeprefix(MEM)
         link = link_in(written) if name == written else Link(written, name, "", "", 1, False, False, name)
         if link is None:
@@ -441,7 +450,11 @@ class _Links:
         part = "" if link.part.startswith("^") else link.part
         if nearest:
             state = "found" if len(nearest) == 1 else "ambiguous"
-            return _Led(state, nearest, pages.pages[nearest[0]].memory_id, part)
+            led = _Led(state, nearest, pages.pages[nearest[0]].memory_id, part)
+            # A name of one page, and no path, leads to it from everywhere.
+            if state == "found" and link.is_wiki and not self.whole and pages.has_one(link.whole):
+                self._anywhere[written] = led
+            return led
         if self._files.have(link, source):
             return _Led(ATTACHMENT)
         if not is_relation(link):
@@ -459,6 +472,7 @@ class _Links:
     def rest(self) -> None:
         """Let go of the names, which take more room than what they lead to: only a link that is new asks for them."""
         self.pages.named.clear()
+        self._anywhere.clear()
         vars(self).pop("_stems", None)
 
     @cached_property
