@@ -679,8 +679,9 @@ def patterns() -> dict[tuple[re.Pattern[str], str], str]:
     for place in pkgutil.walk_packages(memkit.__path__, "memkit."):
         module = importlib.import_module(place.name)
         for name, held in vars(module).items():
+            held = held() if getattr(getattr(held, "__wrapped__", None), "func", None) is re.compile else held
             if isinstance(held, re.Pattern) and isinstance(held.pattern, str):
-                called = re.findall(rf"\b{name}\.(?!pattern\b)(\w+)", inspect.getsource(module))
+                called = re.findall(rf"\b{name}(?:\(\))?\.(?!pattern\b)(\w+)", inspect.getsource(module))
                 for method in sorted({*called}):
                     found.setdefault((held, method), f"{place.name}.{name}.{method}")
     return found

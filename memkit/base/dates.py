@@ -10,6 +10,8 @@ from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
 from functools import cache, lru_cache
 from typing import NamedTuple
 
+from memkit.base import late_pattern
+
 
 class Named(NamedTuple):
     """A month or a day of the week.
@@ -248,7 +250,7 @@ _EPOCH = re.compile(r"([1-3]\d{9})(\d{3}|\d{6}|\d{9})?(?:\.(\d{1,9}))?", re.ASCI
 _CALENDAR = range(1970, 2101)
 _COMPACT = re.compile(r"(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)(?:(\d\d)(\d{3})?)?", re.ASCII)
 """A time as 12, 14 or 17 digits."""
-_CLOCK_AND_ZONE = re.compile(
+_CLOCK_AND_ZONE = late_pattern(
     r"(?<![\d:.,+-])(?P<hour>\d{1,2})(?::(?P<minute>\d\d)(?::(?P<second>\d\d)(?:[.,](?P<part>\d{1,9}))?)?)?(?![\d:])"
     r"(?:\s?(?P<half>[ap])\.?m\b\.?)?"
     r"(?P<year>\s\d{4}(?=\s[+-]\d{4}))?"  # as git has it: 10:05:00 2026 +0300
@@ -300,8 +302,6 @@ _BASIC = re.compile(r"\d{8}(?:T\d\d(?:\d\d(?:\d\d(?:[.,]\d+)?)?)?(?:Z|[+-]\d\d(?
 """ISO 8601 without hyphens and colons."""
 
 
-_SIGNS = ("+", "-")
-"""What Python takes for the mark between a day and its time, and is an offset."""
 _FRACTIONS = (".", ",")
 """What Python takes for the mark of a second's part, also after an hour."""
 
@@ -315,7 +315,8 @@ def told_by_iso(text: str) -> Told | None:
     text = text.strip()
     if "\0" in text:  # up to which Python itself reads a time stamp
         return None
-    if not ((text[4:5] == "-" and len(text) >= 10 and text[10:11] not in _SIGNS) or _BASIC.fullmatch(text)):
+    # A sign after a day is an offset, which Python would take for the mark before a time.
+    if not ((text[4:5] == "-" and len(text) >= 10 and text[10:11] not in ("+", "-")) or _BASIC.fullmatch(text)):
         return None
     if text[13:14] in _FRACTIONS:
         return None
@@ -345,7 +346,7 @@ def _of_digits(text: str) -> Told | None:
 
 def _in_words(text: str) -> Told | None:
     """A day in words or numbers, perhaps with a clock's time and a zone before, after or within it."""
-    clock = next((match for match in _CLOCK_AND_ZONE.finditer(text) if match["minute"] or match["half"]), None)
+    clock = next((match for match in _CLOCK_AND_ZONE().finditer(text) if match["minute"] or match["half"]), None)
     if clock is None:
         day = _whole_day(text)
         return Told(datetime.combine(day, time()), 7 if _OF_WEEK.fullmatch(text) else 1) if day else None
@@ -441,7 +442,7 @@ _HINTS = re.compile(
 _HAS_CLOCK_WORD = re.compile(
     rf"(?:{'|'.join((*_FROM_HOUR, *_NOONS))}|{_DAY_PARTS}|час(?:а|ов)?|o.clock)(?!\w)|\d ?ч\b|\b(?:at|в) \d", re.I
 )
-_CLOCK_WORDS = re.compile(
+_IN_WORDS = late_pattern(
     rf"(?<![\w:.,/-])(?P<at>(?:at|в) )?(?:(?P<part>{'|'.join(_FROM_HOUR)}) )?"
     rf"(?:(?P<hour>\d{{1,2}})(?:[:.](?P<minute>\d\d))?|(?P<word>{'|'.join((*_HOURS, *_NOONS))}))"
     rf"(?P<unit> ?(?:час(?:а|ов)?|ч\.?|o.clock)(?!\w))?(?: (?:{_DAY_PARTS}))?(?!\w|[:.]\d)"
@@ -461,7 +462,7 @@ def in_digits(text: str) -> str:
     >>> [in_digits(text) for text in ("В 9: чай", "2026-07-01 at 9", "14 часов: чай", "в 9 раз", "чай: в 9", "3 часа")]
     ['09:00: чай', '2026-07-01 09:00', '14:00: чай', 'в 9 раз', 'чай: в 9', '3 часа']
     """
-    return _CLOCK_WORDS.sub(_digits_of, text) if _HINTS.search(text.lower()) and _HAS_CLOCK_WORD.search(text) else text
+    return _IN_WORDS().sub(_digits_of, text) if _HINTS.search(text.lower()) and _HAS_CLOCK_WORD.search(text) else text
 
 
 def _digits_of(match: re.Match[str]) -> str:
@@ -497,7 +498,7 @@ _TIME_AFTER = (
     r"(?![^\W_]|\+|\.\d|[-_.]\d{4}|[-_]\d\d[-_]\d\d)"
 )
 """The time in a name, after its day; the year of a day is none."""
-_TIMED = re.compile(_TIME_AFTER)
+_TIMED = late_pattern(_TIME_AFTER)
 MONEY = r"(?:\s*[$€£₽%]|\s+(?:руб|долл|евро|dollars?|euros?|usd|eur))"
 """What follows a number that is an amount."""
 _AMOUNT = re.compile(rf"{MONEY}|\s*(?:rub|р|км|кг|km|kg|час(?:а|ов)|hours?)\b", re.IGNORECASE)
@@ -506,7 +507,7 @@ _SPAN = re.compile(r"(?<!:\d\d)(?<!T\d\d):\d\d-\d\d:\d\d\Z")
 _NUMBERS = re.compile(r"[\d_-]+")
 _SOME_DAY, _NO_HOUR = "2000-01-01", 30
 """From this number on, what stands where an hour would is none, and not a wrong one."""
-_DATED = re.compile(rf"(?:\d{{4}}-\d{{2}}-\d{{2}}|\d{{4}}_\d{{2}}_\d{{2}}|(?:19|20)\d{{6}})(?={_TIME_AFTER}|[-_ .]|\Z)")
+_DATED = late_pattern(rf"(?:\d{{4}}-\d\d-\d\d|\d{{4}}_\d\d_\d\d|(?:19|20)\d{{6}})(?={_TIME_AFTER}|[-_ .]|\Z)")
 """A name that opens with a day, in which `day_in` would not see the time; longer numbers are ids."""
 _NAMED_LOG = re.compile(
     r"(?:(?:logs?|journal|diary|daily|day|дневник|журнал|лог|день|ежедневник)[-_ .]{1,3}){1,2}", re.I
@@ -514,7 +515,7 @@ _NAMED_LOG = re.compile(
 """The words that open the name of a log."""
 _TIME_AS_DIGITS = re.compile(r"(?<![^\W_])(?:[0-9]{12}|[0-9]{14}|[0-9]{17})(?![^\W_])")
 """The name of a card in a box of notes."""
-_COMPACT_END = re.compile(rf"[-_ ](?P<day>(?:19|20)\d{{6}})(?:{_TIME_AFTER})?\Z")
+_COMPACT_END = late_pattern(rf"[-_ ](?P<day>(?:19|20)\d{{6}})(?:{_TIME_AFTER})?\Z")
 _WEEK = re.compile(r"(?<!\d)((?:19|20)\d\d)-?W([0-5]\d)(?!\d)", re.IGNORECASE)
 
 
@@ -598,7 +599,7 @@ def _told_by(stem: str) -> _Name:
     stem = in_digits(stem)
     word = _NAMED_LOG.match(stem)
     inner = stem[word.end() :] if word else stem
-    match, named = _DATED.match(inner), None
+    match, named = _DATED().match(inner), None
     day = whole_moment(match[0].replace("_", "-")) if match else None
     end = match.end() if match and (day or not match[0].isdigit()) else 0  # eight digits that are no day are a number
     if not end and (named := day_in(inner)) and not named.start and not inner[named.end : named.end + 1].isalnum():
@@ -619,7 +620,7 @@ def _day_within(stem: str, named: NamedDay | None) -> _Name:
     if named:
         clock = _clock_after(stem, named.end)
         return _Name(None, _at(named.day, clock), clock)
-    if match := _COMPACT_END.search(stem):
+    if match := _COMPACT_END().search(stem):
         day, clock = whole_moment(match["day"]), _clock_after(stem, match.end("day"))
         return _Name(None, day and _at(day, clock), clock)
     week = _WEEK.search(stem)
@@ -631,7 +632,7 @@ def _day_within(stem: str, named: NamedDay | None) -> _Name:
 
 def _clock_after(text: str, end: int) -> _Clock | None:
     """The time that follows a day that ends at `end`; None where nothing there looks like one."""
-    match = _TIMED.match(text, end)
+    match = _TIMED().match(text, end)
     if match is None:
         return None
     digits, word, half = match["digits"] or "", match["zone"] or "", match["half"]

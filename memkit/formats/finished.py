@@ -16,6 +16,7 @@ from posixpath import splitext
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memkit.base import late_pattern
 from memkit.base.fences import BOX, CLOSED, fences
 from memkit.formats.rows import Row, to_table
 from memkit.formats.spelling import STATUS as NAMES
@@ -74,9 +75,9 @@ _BARE_AFTER = r"|[ _.—-]{{1,3}}(?:{})(?:[ _-]{{0,3}}[\d-]{{1,20}})?"
 _ANY_BEFORE, _ANY_AFTER = _before(_ANY) + rf"|(?:{_ANY})[ _.-]{{1,3}}", _after(_ANY) + _BARE_AFTER.format(_ANY)
 MARKED = _MARKED.format(_ANY_BEFORE, _ANY_AFTER, _NUMBER)
 """The path of a file whose name may say that it is a copy, as an RE2 pattern; ё is written е."""
-_SURELY_MARKED = re.compile(_MARKED.format(_before(_USUAL), _after(_USUAL) + _BARE_AFTER.format(_USUAL), _NUMBER))
-_MARK = re.compile(rf"(?i)^(?:{_before(_USUAL)})(?=\w)|(?:{_after(_USUAL)}){{1,3}}$")
-_ANY_MARK = re.compile(rf"(?i)^(?:{_ANY_BEFORE})(?=\w)|(?:{_ANY_AFTER}){{1,3}}$")
+_SURELY_MARKED = late_pattern(_MARKED.format(_before(_USUAL), _after(_USUAL) + _BARE_AFTER.format(_USUAL), _NUMBER))
+_MARK = late_pattern(rf"(?i)^(?:{_before(_USUAL)})(?=\w)|(?:{_after(_USUAL)}){{1,3}}$")
+_ANY_MARK = late_pattern(rf"(?i)^(?:{_ANY_BEFORE})(?=\w)|(?:{_ANY_AFTER}){{1,3}}$")
 
 
 def original_name(stem: str, stems: Callable[[], Collection[str]]) -> str:
@@ -90,8 +91,8 @@ def original_name(stem: str, stems: Callable[[], Collection[str]]) -> str:
     ['note', 'план', '2026 10', 'backup tea']
     """
     plain = stem.replace("Ё", "Е").replace("ё", "е")
-    name = _MARK.sub("", plain).strip(" ._—-") or plain
-    bare = re.sub(rf"{_NUMBER}$", "", _ANY_MARK.sub("", name))
+    name = _MARK().sub("", plain).strip(" ._—-") or plain
+    bare = re.sub(rf"{_NUMBER}$", "", _ANY_MARK().sub("", name))
     return bare if bare.casefold() in stems() else name
 
 
@@ -105,7 +106,7 @@ def copied_from(path: str) -> str | None:
     """
     folder, slash, name = path.rpartition("/")
     stem, dot, ending = name.rpartition(".")
-    original = _ANY_MARK.sub("", stem).strip(" ._—-")
+    original = _ANY_MARK().sub("", stem).strip(" ._—-")
     return f"{folder}{slash}{original}{dot}{ending}" if original and original != stem else None
 
 
@@ -119,7 +120,7 @@ def is_aside(path: str, beside: Collection[str] = ()) -> bool:
     """
     plain = path.replace("Ё", "Е").replace("ё", "е")
     place = f"{splitext(plain)[0]}/"
-    return bool(re.search(PLACE, place) or _SURELY_MARKED.search(plain)) or copied_from(path) in beside
+    return bool(re.search(PLACE, place) or _SURELY_MARKED().search(plain)) or copied_from(path) in beside
 
 
 STATUS = "archived"
@@ -128,7 +129,7 @@ _EXEMPT = ("facts", "index_tree", "records")
 _IN_EXTRA = ("notes",)
 """Formats whose front matter stands in ``extra`` where no column is declared for it, as their batches need it to."""
 _SAYS_STATUS = rf'(?i)"(?:{"|".join((*NAMES, *FLAGS))})"'
-_OLD_FOLDER = re.compile(PLACE)
+_OLD_FOLDER = late_pattern(PLACE)
 _ANY_WORD = re.compile(r"\w+")
 _SHARE = 0.5
 """Such a share of its words a copy has from its original: a page on backups of X is none of the page on X."""
@@ -170,7 +171,7 @@ _FEW_PATHS = 100
 
 
 def _may_be_aside(path: str) -> bool:
-    return _OLD_FOLDER.search(path) is not None or copied_from(path) is not None
+    return _OLD_FOLDER().search(path) is not None or copied_from(path) is not None
 
 
 def _with_said(memories: pa.Table) -> pa.Table:
@@ -189,7 +190,7 @@ def _with_said(memories: pa.Table) -> pa.Table:
 def _folders(paths: Collection[str]) -> set[str]:
     """The folders of old files above some files."""
     plain = (path.replace("Ё", "Е").replace("ё", "е") for path in paths)
-    return {text[: match.end()] for text in plain for match in _OLD_FOLDER.finditer(text)}
+    return {text[: match.end()] for text in plain for match in _OLD_FOLDER().finditer(text)}
 
 
 def _copies(memories: pa.Table, marked: list[str], paths: Collection[str]) -> list[str]:

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice, pairwise
 
+from memkit.base import late_pattern
 from memkit.base.dates import MONTHS, WEEKDAYS
 from memkit.base.fences import BOX, fences, is_heading
 from memkit.text.languages import FUNCTION_WORDS, folded
@@ -123,12 +124,12 @@ def sentences_of(text: str) -> Iterator[Sentence]:
 
 _MONTHS = "|".join(name.pattern for name in MONTHS)
 _DAYS = "|".join(name.pattern for name in WEEKDAYS)
-_WHEN = re.compile(
+_WHEN = late_pattern(
     r"\b(?:\d{4}-\d\d(?:-\d\d)?|\d{1,2}[./]\d{1,2}(?:[./]\d{2,4})?|\d{1,2}:\d\d(?::\d\d)?(?:\s?[ap]m\b)?|(?:19|20)\d\d"
     rf"|\d{{1,2}}(?:st|nd|rd|th)?\s+(?:{_MONTHS})|(?:{_MONTHS})\s+\d{{1,2}}|(?:utc|gmt|msk|мск)(?:[+-]\d+)?)\b",
     re.IGNORECASE,
 )
-_NAMED_DAY = re.compile(rf"\b(?:{_MONTHS}|{_DAYS})\b", re.IGNORECASE)
+_NAMED_DAY = late_pattern(rf"\b(?:{_MONTHS}|{_DAYS})\b", re.IGNORECASE)
 _ORDINAL = re.compile(
     r"\b(?:step|part|phase|chapter|section|session|day|week|sprint|round|stage|task|version|v"
     r"|шаг|часть|фаза|глава|раздел|сессия|сеанс|день|неделя|спринт|раунд|этап|задача|версия)\s*[№#]?\s*\d+(?:\.\d+)*\b",
@@ -177,7 +178,7 @@ def without_moment(text: str) -> str:
     rest = text.lstrip()
     while rest.startswith("#"):
         heading, _, below = rest.partition("\n")
-        bare = _NAMED_DAY.sub(" ", _WHEN.sub(" ", _MARKS.sub("", heading, count=1)))
+        bare = _NAMED_DAY().sub(" ", _WHEN().sub(" ", _MARKS.sub("", heading, count=1)))
         if len(heading) > _MOST_HEADING or bare == heading or any(map(str.isalnum, bare)):
             break
         rest = below.lstrip()
@@ -186,12 +187,12 @@ def without_moment(text: str) -> str:
 
 
 def _says(heading: str) -> bool:
-    bare = _ORDINAL.sub(" ", _WHEN.sub(" ", _MARKS.sub("", heading, count=1))).strip(" \t.,:;—–-")
+    bare = _ORDINAL.sub(" ", _WHEN().sub(" ", _MARKS.sub("", heading, count=1))).strip(" \t.,:;—–-")
     every = [word.lower().replace("ё", "е") for word in _WORD.findall(bare)]
     telling = [word for word in every if word not in FUNCTION_WORDS]
     if len(every) >= _MANY and len(telling) >= _SOME and _ASKS.isdisjoint(every):
         return True
-    telling = [word for word in telling if not _NAMED_DAY.fullmatch(word)]
+    telling = [word for word in telling if not _NAMED_DAY().fullmatch(word)]
     number, label = _FIGURE.search(bare), _LABEL.match(bare)
     if number and len(telling) >= (_SOME if number.start() else _FEW):
         return True

@@ -12,6 +12,7 @@ from datetime import date, timedelta
 from functools import cache
 from itertools import pairwise
 
+from memkit.base import late_pattern
 from memkit.base.dates import DAY, MONEY, MONTH, MONTHS, ORDINAL, WEEKDAYS, YEAR, month_number
 
 Span = tuple[date, date]
@@ -116,7 +117,7 @@ def in_days(text: str, today: date) -> str:
 
 _MONTH = "|".join(month.pattern for month in MONTHS)
 _DIGIT = re.compile(r"\d")  # most paragraphs have none, and this is found in a tenth of the time
-_HAS_DAY = re.compile(
+_HAS_DAY = late_pattern(
     rf"[\d-](?:(?<=\d)(?:[./]\d\d?[./]\d|{ORDINAL}(?:\s+of)?\s+(?:{_MONTH}))|(?<=-)\d(?:-\d|\d-\d(?!\d)))"
     rf"|\b(?=[adfjmnosадимносфя])(?:{_MONTH})\.?\s+(?:the\s+)?\d"
 )
@@ -129,7 +130,7 @@ def in_one_spelling(text: str) -> str:
     >>> in_one_spelling("12 марта 2026, March 12th, 2026, 12.03.2026; Apr 15, 3rd of May, 03 мая")
     '2026-03-12, 2026-03-12, 2026-03-12; 15 апреля, 3 мая, 3 мая'
     """
-    for pattern, read in _forms() if _DIGIT.search(text) and _HAS_DAY.search(text.lower()) else ():
+    for pattern, read in _forms() if _DIGIT.search(text) and _HAS_DAY().search(text.lower()) else ():
         if read in (_whole, _day):
             text = pattern.sub(_respelled, text)
     return text

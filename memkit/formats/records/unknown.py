@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from memkit.base import late_pattern
 from memkit.formats.disk.source import Source
 from memkit.formats.fields import TIME
 from memkit.formats.rows import Rows, extra_of
@@ -61,7 +62,7 @@ LONGEST_WORD = 25
 """The most signs of prose, on average, from one blank to the next: base64 that is cut into lines has 64 and more."""
 LEAST_SHARE, LONG = 0.05, 100
 """The least share of prose among the signs of a record's strings, of each at most so many: a picture is one string."""
-_WORD = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]|[^\W\d_]{2,}+")
+_WORD = late_pattern(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]|[^\W\d_]{2,}+")
 """A word; in a script that writes no blanks between words, a sign."""
 _MARKUP = re.compile(r"\s*+(?:<[!?/a-zA-Z]|\{\\|@import\b|data:\w++/)")
 """How HTML, XML, SVG, RTF, a style sheet and an embedded file begin."""
@@ -124,12 +125,12 @@ def is_prose(text: str) -> bool:
     if _MARKUP.match(text):
         return False
     words = text.split()
-    signs, found = sum(map(len, words)), _WORD.findall(text)
+    signs, found = sum(map(len, words)), _WORD().findall(text)
     if sum(map(len, found)) < LEAST_LETTERS * signs:
         return False
     if 2 * sum(len(word) == 1 for word in found) > len(found) >= LEAST_WORDS:
         return True  # a script without blanks
-    said = sum(map(bool, map(_WORD.search, words)))
+    said = sum(map(bool, map(_WORD().search, words)))
     return said >= LEAST_WORDS and signs <= LONGEST_WORD * len(words)
 
 

@@ -19,6 +19,7 @@ from datetime import date, datetime, time
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+from memkit.base import late_pattern
 from memkit.base.checked import RANGE
 from memkit.formats.syntax.nodes import MAX_DEPTH, Node, Number, StructureError, load_json, load_yaml, yaml_comments
 
@@ -29,7 +30,7 @@ _CLOSING = re.compile(r"\n(?:---|\.\.\.)[ \t]*(?:\n|\Z)")  # opens with one cert
 _KEY = re.compile(r"[A-Za-z_][\w-]*", re.ASCII)
 # Characters that YAML reads in its own way; anything with them goes to the YAML reader.
 _ODD = RANGE + r"\x00-\x09\x0b-\x1f\x7f-\xa0\u2028\u2029\ufeff\ufffe\uffff"
-_ODD_CHARACTER = re.compile(f"[{_ODD}]")
+_ODD_CHARACTER = late_pattern(f"[{_ODD}]")
 _INDICATORS = "-?:,[]{}#&*!|>'\"%@`~=<"
 _NULLS = frozenset(("null", "Null", "NULL"))
 _QUOTED = re.compile(r"""\"([^\"\\]*)\"|'([^']*)'""")
@@ -241,7 +242,7 @@ def parse(head: str) -> Node | None:
 
 def parse_flat(head: str) -> Node | None:
     """The fields where every line is ``key: scalar``, ``key: [words]`` or ``- word`` below a key; else None."""
-    if _ODD_CHARACTER.search(head):
+    if _ODD_CHARACTER().search(head):
         return None
     node = Node()
     listed, indent = "", -1
@@ -356,7 +357,7 @@ def salvage(head: str) -> Node:
 
 def _salvaged(raw: str) -> str | list[str]:
     raw = raw.strip()
-    known = None if _ODD_CHARACTER.search(raw) or not raw else _flat_value(raw)
+    known = None if _ODD_CHARACTER().search(raw) or not raw else _flat_value(raw)
     return known or (raw[1:-1] if len(raw) > 1 and raw[0] == raw[-1] in "\"'" else raw)
 
 

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import time
 
+from memkit.base import late_pattern
 from memkit.base.dates import clock_in
 from memkit.base.fences import fences, is_heading, is_mark
 
 CLOCK = r"(?:\d{4}-\d{2}-\d{2}[T ])?\d{1,2}:\d{2}(?::\d{2})?(?:[ \u00a0\u202f]?[ap]\.?m\.?)?"
-_TIME_OF_DAY = re.compile(
+_TIME_OF_DAY = late_pattern(
     r"(?<![\d:.])(?P<hour>[01]?\d|2[0-3]):(?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d))?"
     r"(?:[ \u00a0\u202f]?(?P<half>[ap])\.?m\b)?(?!:?\d)",
     re.IGNORECASE,
@@ -22,7 +23,7 @@ _ROLES = (
 )
 _MARK = r"\#{1,6}[ \t]{1,4}(?:[^\w\s\[(#][^\w\s\[(#]?[ \t])?"
 """Matches the mark of a heading, and a sign that some put before the speaker."""
-_TURN = re.compile(
+_TURN = late_pattern(
     rf"""^(?:
         \*\*\[(?P<in_bold>{CLOCK})\](?P<bold_role>[^*\n:]++)(?::\*\*|\*\*:?)
         |\[(?P<in_brackets>{CLOCK})\][ \t]*+(?P<role>[^\s:\[\]*][^:\n\[\]*]{{0,39}}):
@@ -69,7 +70,7 @@ def turns_in(text: str, roles: frozenset[str] | None) -> Iterator[tuple[int, Tur
 
 def turn_of(line: str, roles: frozenset[str] | None) -> Turn | None:
     """The turn that `line` opens; None where it opens none, or its speaker is not one of `roles`."""
-    match = _TURN.match(line) if ":" in line or line[:1] == "#" else None
+    match = _TURN().match(line) if ":" in line or line[:1] == "#" else None
     if match is None:
         return None
     role = next(filter(None, map(match.group, _SPEAKERS))).strip()
@@ -84,7 +85,7 @@ def clock_of(text: str) -> time | None:
     >>> str(clock_of("[10:05:42 PM] чай")), clock_of("[25:00] чай")
     ('22:05:42', None)
     """
-    return clock_in(_TIME_OF_DAY.search(text)) if ":" in text else None
+    return clock_in(_TIME_OF_DAY().search(text)) if ":" in text else None
 
 
 def escaped(text: str, *, open_fence: bool = False) -> str:
