@@ -66,12 +66,12 @@ class Network(NumpyBackend):  # type: ignore[misc]  # as above
 
     @classmethod
     def load(cls, folder: Path) -> Self:
-        """What `save` wrote; of the table only the rows of a text's pieces are read."""
+        """What `save` wrote, mapped and not copied; of the table only the rows of a text's pieces are read."""
         network = cls.__new__(cls)
         network.sp, network.threads, network._threadpool = Tokeniser.load(folder), None, None
         for path in sorted(folder.glob("network-*.npy")):
             _, name, *place = path.stem.split("-")
-            part: Any = np.load(path, mmap_mode="r" if name == "table" else None)
+            part: Any = np.load(path, mmap_mode="r")
             value = part if part.ndim else part.item()
             setattr(network, name, [*getattr(network, name, ()), value] if place else value)
         return network
