@@ -15,15 +15,15 @@ import memkit as mk
 ROOT = Path(__file__).parents[1]
 CEILINGS = {
     # what: ceiling, and what the last raise was for; a change that adds a module says which one it ends
-    "modules": (240, "the app without its verbs, so that `memkit --version` imports none"),
+    "modules": (241, "the app without its verbs, and YAML, which a search does without"),
     "lines of code": (
-        51_928,
-        "24 for links looked up once; 9 for ends known at fit; 22 for sums kept with arms",
+        51_951,
+        "23 for what starts late; 24 for links looked up once; 9 for ends known at fit; 22 for sums kept with arms",
     ),
     "public names": (64, "what is at the top; the rest is in rooms, as mk.errors and mk.labels"),
     "lines of tests": (
-        62_289,
-        "1 for an arm in its file; 11 for turns found by one pattern; 6 for a version without verbs",
+        62_292,
+        "3 for what starts late; 1 for an arm in its file; 11 for turns found by one pattern",
     ),
     "modules at the top": (0, "the top level has a file of the project, a README and four folders"),
     "longest module": (638, "memkit/text/secrets.py, whose rows are data"),

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from memkit.base.hashes import digest
 from memkit.formats.disk.source import Source
 from memkit.formats.syntax import front_matter
-from memkit.formats.syntax.nodes import YAML, Node, yaml_comments
+from memkit.formats.syntax.nodes import YAML, Node
 from memkit.schemas import TABLES, with_column, without_rows
 
 if TYPE_CHECKING:
@@ -261,9 +261,8 @@ _Line = tuple[str, int, str, str]
 def _beside(source: Source) -> list[_Line]:
     """The lines of a file whose text no column holds, in order."""
     lines = [(source.path, number, source.guess, guess) for number, guess in source.undecoded.items()]
-    is_yaml = source.path.lower().endswith(YAML)
-    comments = (yaml_comments if is_yaml else front_matter.comments)(source.text).items() if "#" in source.text else ()
-    if not comments:
+    comments_of = front_matter.comments_of_yaml if source.path.lower().endswith(YAML) else front_matter.comments
+    if "#" not in source.text or not (comments := comments_of(source.text).items()):
         return lines
     return sorted([*lines, *((source.path, number, COMMENTS, comment) for number, comment in comments)])
 

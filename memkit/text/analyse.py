@@ -30,7 +30,6 @@ import functools
 import importlib.util
 import itertools
 import logging
-import multiprocessing
 import os
 import re
 import sys
@@ -491,7 +490,9 @@ def _extension_file() -> Path:
 
 @functools.cache
 def _say_once(reason: str) -> None:
-    if multiprocessing.parent_process() is None:  # one line for all workers of a process
+    from multiprocessing import parent_process
+
+    if parent_process() is None:  # one line for all workers of a process
         _LOG.warning("memkit: words are stemmed in Python, slower and to the same stems: %s", reason)
 
 

@@ -18,7 +18,8 @@ from memkit.formats import rows
 from memkit.formats.disk import files
 from memkit.formats.rows import HELD_ROWS, hash_of
 from memkit.formats.syntax import front_matter
-from memkit.formats.syntax.nodes import MAX_ALIASED, MAX_DEPTH, MAX_DIRECTIVES, StructureError, load_json, load_yaml
+from memkit.formats.syntax.nodes import MAX_DEPTH, StructureError, load_json
+from memkit.formats.syntax.yaml_nodes import MAX_ALIASED, MAX_DIRECTIVES, load_yaml
 from memkit.tables.samples import write_files
 
 SECRET = "СЕКРЕТ secret-8821"

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import memkit as mk
 from memkit.errors import FormatError
 from memkit.formats.facts import TAGS, format_fact, parse_fact
-from memkit.formats.syntax.nodes import load_yaml, yaml_comments
+from memkit.formats.syntax.yaml_nodes import load_yaml, yaml_comments
 from memkit.tables.samples import write_files
 
 fast = settings(max_examples=30)

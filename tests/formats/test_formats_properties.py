@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 import memkit as mk
 from memkit.formats.registry import FORMATS
 from memkit.formats.syntax import front_matter
-from memkit.formats.syntax.nodes import MAX_DEPTH, Node, StructureError, load_json, load_json_items, load_yaml
+from memkit.formats.syntax.nodes import MAX_DEPTH, Node, StructureError, load_json, load_json_items
+from memkit.formats.syntax.yaml_nodes import load_yaml
 from memkit.schemas import TABLES
 from memkit.tables.samples import sample_data, write_files
 

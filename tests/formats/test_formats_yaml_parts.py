@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import memkit as mk
 from memkit.errors import ChangeRefusedError
-from memkit.formats.syntax.nodes import YamlPart
+from memkit.formats.syntax.yaml_nodes import YamlPart
 from memkit.tables.samples import write_files
 
 FAULTS = {

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from memkit.formats.disk.source import Source
 from memkit.formats.fields import TIME
@@ -43,12 +43,13 @@ from memkit.formats.syntax.nodes import (
     YAML,
     Node,
     StructureError,
-    YamlPart,
     load_json,
     load_json_items,
-    load_yaml,
     name_lines,
 )
+
+if TYPE_CHECKING:
+    from memkit.formats.syntax.yaml_nodes import YamlPart
 
 JOURNAL = "migrations.jsonl"
 """What became what and why, a line a step, beside the records."""
@@ -227,6 +228,8 @@ def _find(source: Source) -> Iterator[_Item]:
         return
     try:
         if source.name.lower().endswith(YAML):
+            from memkit.formats.syntax.yaml_nodes import YamlPart
+
             yield from _in_yaml(YamlPart(source.text))
         elif source.text.lstrip().startswith("["):
             for value, line, end_line in load_json_items(source.text):
@@ -246,7 +249,7 @@ def _in_yaml(text: YamlPart) -> Iterator[_Item]:
         Where no part is a record: then the file is one text.
     """
     try:
-        documents = list(load_yaml(text.text))
+        documents = text.documents()
     except StructureError:
         items = [item for part in text.cut() for item in _in_part(part)]
         if not any(kind_of(item.value) for item in items):
@@ -259,7 +262,7 @@ def _in_yaml(text: YamlPart) -> Iterator[_Item]:
 
 def _in_part(part: YamlPart) -> Iterator[_Item]:
     try:
-        documents = list(load_yaml(part.text, part.above))
+        documents = part.documents()
     except StructureError as error:
         parts = part.cut()
         if len(parts) > 1:

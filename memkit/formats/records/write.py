@@ -14,8 +14,9 @@ from memkit.errors import ChangeRefusedError, FormatError, ParameterError, Versi
 from memkit.formats.fields import Fields, check_text
 from memkit.formats.records.format import WRAPPERS, kind_of
 from memkit.formats.records.kinds import ADAPTERS, CURRENT, RECORD_KINDS, WITHIN, major_of
-from memkit.formats.syntax.nodes import LINES, YAML, StructureError, load_json, load_yaml
-from memkit.formats.syntax.places import Json, Splice, block, flow, items, line_end, pretty, refuse_anchors, spliced
+from memkit.formats.syntax.nodes import LINES, YAML, StructureError, load_json
+from memkit.formats.syntax.places import Json, Splice, block, flow, items, line_end, pretty, spliced
+from memkit.formats.syntax.yaml_nodes import SAFE_LOADER, load_yaml, refuse_anchors
 
 _ELSEWHERE = "A file of one record stays that; without a path a record gets a file of its own."
 
@@ -214,7 +215,7 @@ def _further(body: str, node: yaml.SequenceNode, records: Sequence[Mapping[str, 
 
 def _documents(body: str) -> list[Any]:
     try:
-        return list(yaml.compose_all(body, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
+        return list(yaml.compose_all(body, Loader=SAFE_LOADER))
     except yaml.YAMLError as error:
         raise ChangeRefusedError(f"it is no YAML ({getattr(error, 'problem', error)}).") from error
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, datetime, time
@@ -21,7 +20,7 @@ from typing import Any, NamedTuple
 
 from memkit.base import late_pattern
 from memkit.base.checked import RANGE
-from memkit.formats.syntax.nodes import MAX_DEPTH, Node, Number, StructureError, load_json, load_yaml, yaml_comments
+from memkit.formats.syntax.nodes import MAX_DEPTH, Node, Number, StructureError, load_json
 
 _OPENING = re.compile(r"(?:[ \t]*\n)*+---(?:ya?ml)?[ \t]*\n")
 _MAY_OPEN = re.compile(r"(?:[ \t]*\n)*+[-+{]")
@@ -88,13 +87,20 @@ def split(text: str) -> FrontMatter | None:
     return FrontMatter(fields, closing.end(), _line_below(text, closing), fault, tuple(lines.values()))
 
 
+def comments_of_yaml(text: str) -> dict[int, str]:
+    """The comments of a text that is YAML by their 1-based line."""
+    from memkit.formats.syntax.yaml_nodes import yaml_comments
+
+    return yaml_comments(text)
+
+
 def comments(text: str) -> dict[int, str]:
     """The comments in the front matter of `text` by their 1-based line."""
     opening, closing = _bounds(text)
     if opening is None or closing is None:
         return {}
     above = text.count("\n", 0, opening.end())
-    return {line + above: comment for line, comment in yaml_comments(text[opening.end() : closing.start()]).items()}
+    return {line + above: comment for line, comment in comments_of_yaml(text[opening.end() : closing.start()]).items()}
 
 
 def _line_below(text: str, closing: re.Match[str]) -> int:
@@ -128,6 +134,8 @@ class _Clothes(NamedTuple):
 
 
 def _load_toml(head: str) -> dict[str, Any]:
+    import tomllib
+
     if len(head) > _MOST_TOML:
         raise StructureError(f"TOML of at most {_MOST_TOML:,} characters", 1)
     try:
@@ -233,6 +241,8 @@ def parse(head: str) -> Node | None:
     """
     if (flat := parse_flat(head)) is not None:
         return flat
+    from memkit.formats.syntax.yaml_nodes import load_yaml
+
     documents = list(load_yaml(head, above=1))
     if len(documents) > 1:
         raise StructureError("one document", documents[0].end_line + 1 if isinstance(documents[0], Node) else 2)

@@ -14,11 +14,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
-import yaml
-
 from memkit.errors import ChangeRefusedError
 from memkit.formats.syntax import front_matter
-from memkit.formats.syntax.nodes import YAML, StructureError, load_json, load_yaml
+from memkit.formats.syntax.nodes import YAML, StructureError, load_json
 
 _WORDS = re.compile(r"[A-Za-z][A-Za-z0-9_./-]*(?: [A-Za-z0-9_./-]+)*")
 UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
@@ -163,7 +161,6 @@ _TALL = re.compile(r"\[\s*\n\s*[^\s{\[\]]")
 _INDENTED = re.compile(r"\n([ \t]+)\S")
 _INDENT, _LINE_END = re.compile(r"[ \t]*"), re.compile(r"\n")
 _DECODER = json.JSONDecoder(strict=False)
-_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _OPENING = re.compile("\ufeff?(?:[ \t]*\r?\n)*+---[ \t]*\r?\n")
 _CLOSING = re.compile(r"\r?\n(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)")
 
@@ -537,10 +534,12 @@ class Yaml:
     """Whether dates and ``file:path`` are written without quotes."""
 
     def __init__(self, text: str) -> None:
+        from memkit.formats.syntax.yaml_nodes import composed
+
         self.text = text
         self.start, self.end = self._bounds()
         self._inner = text[self.start : self.end]
-        self._top = _composed(self._inner)
+        self._top = composed(self._inner)
 
     def set_value(self, path: Sequence[str | int], value: Any) -> Splice:
         """The replacement that sets a string, a number or a list of strings; new keys are added at the top level only.
@@ -561,6 +560,8 @@ class Yaml:
 
     def _read(self, text: str) -> Any:
         """The text as memkit's reader parses it."""
+        from memkit.formats.syntax.yaml_nodes import load_yaml
+
         try:
             return next(load_yaml(text), None)
         except StructureError as error:
@@ -622,7 +623,7 @@ class Head(Yaml):
         new:  1 # x
         ---
         """
-        names = [node for node, _ in self._top.value if isinstance(node, yaml.ScalarNode) and node.value == key]
+        names = [node for node, _ in self._top.value if node.id == "scalar" and node.value == key]
         if len(names) != 1:
             raise ChangeRefusedError(f"field {key!r} stands there {len(names)} times; once is expected.")
         start, end = (self.start + mark.index for mark in (names[0].start_mark, names[0].end_mark))
@@ -663,30 +664,6 @@ def line_end(text: str | None) -> str:
     return "\r\n" if text and "\r\n" in text else "\n"
 
 
-def refuse_anchors(text: str) -> None:
-    """Refuse a text of YAML with anchors or aliases, which make one value stand for several.
-
-    Raises
-    ------
-    ChangeRefusedError
-        Where there are any.
-    """
-    if any(getattr(event, "anchor", None) for event in yaml.parse(text, Loader=_Loader)):
-        raise ChangeRefusedError("it has anchors or aliases, so one value may stand for several.")
-
-
-def _composed(head: str) -> Any:
-    """The mapping of a text without anchors."""
-    try:
-        refuse_anchors(head)
-        node = yaml.compose(head, Loader=_Loader)
-    except yaml.YAMLError as error:
-        raise ChangeRefusedError(f"it is no YAML ({getattr(error, 'problem', None) or error}).") from error
-    if not isinstance(node, yaml.MappingNode) or node.flow_style:
-        raise ChangeRefusedError("it is not a mapping with a key a line.")
-    return node
-
-
 def _value_of(node: Any, key: str) -> Any:
     """The node of a key.
 
@@ -695,9 +672,9 @@ def _value_of(node: Any, key: str) -> Any:
     KeyError
         Where there is none.
     """
-    if not isinstance(node, yaml.MappingNode):
+    if node.id != "mapping":
         raise ChangeRefusedError(f"there is no mapping with {key!r}.")
-    values = [value for name, value in node.value if isinstance(name, yaml.ScalarNode) and name.value == key]
+    values = [value for name, value in node.value if name.id == "scalar" and name.value == key]
     if len(values) > 1:
         raise ChangeRefusedError(f"field {key!r} stands there twice; which one counts is not for memkit to say.")
     if not values:
@@ -707,18 +684,18 @@ def _value_of(node: Any, key: str) -> Any:
 
 def _replacement(head: str, node: Any, value: Any, newline: str, loose: bool) -> Splice:
     start, end = node.start_mark.index, node.end_mark.index
-    is_list = isinstance(node, yaml.SequenceNode) and not node.flow_style
-    if isinstance(node, yaml.MappingNode) or (isinstance(node, yaml.ScalarNode) and node.style in ("|", ">")):
+    is_list = node.id == "sequence" and not node.flow_style
+    if node.id == "mapping" or (node.id == "scalar" and node.style in ("|", ">")):
         raise ChangeRefusedError("the value is spread over lines in a way that is left alone.")
     if is_list:
         end = start + len(head[start:end].rstrip())
-    if not (isinstance(node, yaml.ScalarNode) and node.style) and "#" in head[start:end]:
+    if not (node.id == "scalar" and node.style) and "#" in head[start:end]:
         raise ChangeRefusedError("a comment stands within the value.")
     if isinstance(value, list) and is_list and value:
         indent = " " * node.start_mark.column
         new = f"{newline}{indent}".join(f"- {scalar(item, loose=loose)}" for item in value)
     elif isinstance(value, list):
-        if is_list or not isinstance(node, yaml.SequenceNode):
+        if is_list or node.id != "sequence":
             raise ChangeRefusedError("a list can take the place of a list alone.")
         new = f"[{', '.join(scalar(item, loose=loose) for item in value)}]"
     elif is_list:
