@@ -331,6 +331,12 @@ def tuples_of(table: pa.Table, *columns: str) -> Iterator[tuple[Any, ...]]:
     return zip(*(table[name].to_pylist() for name in columns), strict=True)
 
 
+def present(table: pa.Table, names: Iterable[str]) -> list[str]:
+    """Those of the `names` that are columns of `table`, in their order."""
+    known = frozenset(table.schema.names)  # `column_names` takes several times as long
+    return [name for name in names if name in known]
+
+
 def with_column(table: pa.Table, name: str, values: Any) -> pa.Table:
     """`table` with other values, an array or a list, in the column `name`."""
     place = table.schema.get_field_index(name)

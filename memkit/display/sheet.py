@@ -18,7 +18,7 @@ from memkit.base.fences import fences, headings
 from memkit.base.params import describe
 from memkit.display.views import ANY, NAMED, SHOWN, Column, View, day_of, kept_of, name_of, names_in, place_of, view_of
 from memkit.errors import count_of, some_of
-from memkit.schemas import is_verbatim
+from memkit.schemas import is_verbatim, present
 from memkit.text.secrets import LEAST, OF_PASSWORD, Mask, is_mixed, kinds_in, mask
 from memkit.text.sentences import SNIPPET, snippet
 
@@ -548,7 +548,7 @@ def named_by(memories: pa.Table) -> Mask:
 
 
 def _columns(memories: pa.Table) -> list[pa.ChunkedArray]:
-    return [texts_of(memories[name]) for name in OF_MEMORY if name in memories.column_names]
+    return [texts_of(memories[name]) for name in present(memories, OF_MEMORY)]
 
 
 def _mixed_parts(token: str) -> Iterator[str]:

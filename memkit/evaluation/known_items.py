@@ -26,7 +26,7 @@ from memkit.formats.rows import heading_path
 from memkit.formats.spelling import ALIASES as SPELLED_ALIASES
 from memkit.formats.spelling import DESCRIPTIONS as SPELLED_DESCRIPTIONS
 from memkit.formats.spelling import plain
-from memkit.schemas import REPLACED, tuples_of, with_column
+from memkit.schemas import REPLACED, present, tuples_of, with_column
 from memkit.search.ask import QuerySettings
 from memkit.tables.corpus import Corpus
 
@@ -375,7 +375,7 @@ def hidden(search: Any, column: str, ids: pa.ChunkedArray) -> Any:
 def _without(corpus: Corpus, column: str, ids: pa.Array) -> Corpus:
     """The corpus with `column` removed from the memories `ids`."""
     memories = corpus.memories
-    searched = [name for name in _CHANGED if name in memories.column_names]
+    searched = present(memories, _CHANGED)
     targets = memories.filter(pc.is_in(memories["memory_id"], value_set=ids))
     without = {row["memory_id"]: hide(row, column) for row in targets.select(["memory_id", *searched]).to_pylist()}
     for name in searched:

@@ -35,7 +35,7 @@ from memkit.panels.panel import Action, Name, Panel, Session, State, call_code
 from memkit.plot.marks import Picture
 from memkit.plot.measured import axis_values, best_first, named_setting, places_on, surface_of
 from memkit.plot.memories import counts
-from memkit.schemas import Ints
+from memkit.schemas import Ints, present
 from memkit.search.retriever import Retriever
 from memkit.text.secrets import Mask
 
@@ -122,7 +122,7 @@ class JudgePanel(Panel):
         self.search, self.queries = search, read_queries(queries)
         judged, self._path = labels_and_file(qrels)
         known = QRELS.empty_table() if judged is None else read_qrels(judged)
-        self._known_qrels = known.select([name for name in QRELS.names if name in known.column_names])
+        self._known_qrels = known.select(present(known, QRELS.names))
         self.grades, self._guessed = _scale(known, grades)
         keys = tuple((str(grade), word, str(grade)) for grade, word in enumerate(_WORDS[self.grades]))
         self.actions = (*keys, *type(self).actions)  # type: ignore[misc]  # of this scale

@@ -26,6 +26,7 @@ from memkit.plot.memories import budgets, counts, reasons
 from memkit.policy.base import POLICIES, policy_class, policy_names
 from memkit.policy.limits import Expiry
 from memkit.policy.pipeline import Pipeline, forecast
+from memkit.schemas import present
 from memkit.tables.corpus import Corpus
 from memkit.tables.statement import Annotator, PatternCache
 from memkit.text.secrets import mask
@@ -238,7 +239,7 @@ class PolicyPanel(Panel):
         shown_rows = refused if refused.num_rows else answer
         rows = []
         counts: Counter[str] = Counter()
-        for row in shown_rows.slice(0, _MOST_CHECKED).select(_present(shown_rows, _SHOWN)).to_pylist():
+        for row in shown_rows.slice(0, _MOST_CHECKED).select(present(shown_rows, _SHOWN)).to_pylist():
             reason = row.get("reason") or "kept"
             counts[reason] += 1
             if counts[reason] <= _EACH:
@@ -274,7 +275,7 @@ def _removed(answer: pa.Table) -> str:
     """The entries that are not valid, each with what becomes of it; nothing for a policy that removes none."""
     if "would_remove" not in answer.column_names:
         return ""
-    names = _present(answer, ("file", "title", "index_path", "line", "reason", "pinned", "would_remove"))
+    names = present(answer, ("file", "title", "index_path", "line", "reason", "pinned", "would_remove"))
     faulty = answer.filter(pc.invert(answer["keep"])).select(names)
     gone = faulty.filter(faulty["would_remove"])
     listed = pa.concat_tables([gone, faulty.filter(pc.invert(faulty["would_remove"]))]).slice(0, _MOST_REMOVED)
@@ -286,10 +287,6 @@ def _removed(answer: pa.Table) -> str:
     more = f", the first {listed.num_rows:,} shown" if listed.num_rows < faulty.num_rows else ""
     words = f"{gone.num_rows:,} of {faulty.num_rows:,} missing or invalid entries would be removed{more}."
     return paragraph(words) + (rows_html(("what becomes of it", "reason", "where", "entry"), rows) if rows else "")
-
-
-def _present(table: pa.Table, names: tuple[str, ...]) -> list[str]:
-    return [name for name in names if name in table.column_names]
 
 
 def _cell_texts(row: Mapping[str, Any], names: tuple[str, ...]) -> list[str]:

@@ -25,7 +25,7 @@ from memkit.formats.finished import is_aside, original_name
 from memkit.formats.format import NONE, PAGE, UNDIVIDED, Owner
 from memkit.formats.linked.page import comparable
 from memkit.formats.registry import owner_of
-from memkit.schemas import Ints, Mask, kinds_where
+from memkit.schemas import Ints, Mask, kinds_where, present
 from memkit.text.analyse import ranges
 from memkit.text.languages import FUNCTION_WORDS, folded
 
@@ -83,14 +83,14 @@ class Owners:
     def of(cls, memories: pa.Table) -> Self:
         """The owners of rows of ``memories``; a column that is absent tells nothing apart."""
         n = memories.num_rows
-        names = [name for name in COLUMNS if name in memories.column_names]
+        names = present(memories, COLUMNS)
         rows = {name: memories[name].to_pylist() for name in names}
         rows |= {name: [None] * n for name in COLUMNS if name not in names}
-        sorts = numbered(*(_coded([value or "" for value in rows[name]]) for name in ("format", "layout", "kind")))
-        first = np.unique(sorts, return_index=True)[1].tolist()
-        declared = [owner_of(rows["format"][row], rows["layout"][row]) for row in first]
-        kinds = [rows["kind"][row] for row in first]
-        is_log = np.array([kind in kinds_where(log=True) for kind in kinds], dtype=bool)
+        known, logs_are = dict[tuple[str | None, ...], int](), kinds_where(log=True)
+        sorts_of = zip(rows["format"], rows["layout"], rows["kind"], strict=True)
+        sorts = np.array([known.setdefault(sort, len(known)) for sort in sorts_of], np.int64)
+        declared, kinds = [owner_of(*sort[:2]) for sort in known], [sort[2] for sort in known]
+        is_log = np.array([kind in logs_are for kind in kinds], dtype=bool)
         are_told = (
             owner.subject != NONE and (not owner.kinds or kind in owner.kinds)
             for owner, kind in zip(declared, kinds, strict=True)
@@ -130,7 +130,7 @@ class Owners:
 
     def since(self, before: pa.Table, memories: pa.Table) -> Self:
         """The owners of `memories`, where these are those of `before`: few edits change what tells them."""
-        alike = [name for name in COLUMNS if name in memories.column_names and name != "line_start"]
+        alike = [name for name in present(memories, COLUMNS) if name != "line_start"]
         if before.select(alike) == memories.select(alike) and np.array_equal(_in_files(before), _in_files(memories)):
             edited = pc.fill_null(pc.not_equal(before["text"], memories["text"]), True)
             old, new = (map(_opening, table["text"].filter(edited).to_pylist()) for table in (before, memories))
@@ -467,6 +467,8 @@ def _below(path: str, heading_path: str) -> list[str]:
 
 def _stores(paths: Sequence[str], sorts: Ints, declared: Sequence[Owner]) -> Ints:
     """The store of each row, by number, each file of one sort looked at once."""
+    if not any(owner.store or owner.homes for owner in declared):
+        return np.zeros(len(paths), np.int64)
     known = set(paths) if any(owner.homes for owner in declared) else set[str]()
     files = numbered(sorts, _coded(paths))
     first = np.unique(files, return_index=True)[1]

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from memkit.display.sheet import OF_MEMORY, texts_of
 from memkit.formats.rows import ADVICE, SEVERITIES
-from memkit.schemas import PROBLEMS, is_verbatim
+from memkit.schemas import PROBLEMS, is_verbatim, present
 from memkit.text.secrets import SECRETS, Finding, Mask, Secret, kinds_in
 
 _WHERE = ("memory_id", "path", "kind", "line_start")
@@ -29,7 +29,7 @@ def secrets_in(memories: pa.Table) -> tuple[pa.Table, Mask]:
     >>> print(problems["message"][0].as_py().partition("Got ")[2])
     a password that is named as one, 9 characters. Remove it from the file, and revoke it.
     """
-    names, hide = [name for name in (*_WHERE, *OF_MEMORY) if name in memories.column_names], Mask()
+    names, hide = present(memories, (*_WHERE, *OF_MEMORY)), Mask()
     kinds = {name: kinds_in(texts_of(memories[name])) for name in OF_MEMORY if name in names}
     some = sorted({row for of_rows in kinds.values() for row in of_rows})
     mask = np.zeros(len(memories), bool)

@@ -24,7 +24,7 @@ from memkit.base.parallel import bar
 from memkit.base.params import Estimator, estimator, param
 from memkit.index.ann import CENTRES
 from memkit.index.dense import ANN
-from memkit.schemas import ASIDE, Ints, Mask, with_column, with_ends
+from memkit.schemas import ASIDE, Ints, Mask, present, with_column, with_ends
 from memkit.search.state import COUNTED
 from memkit.tables.age import decaying, expired, later
 from memkit.tables.owners import Owners
@@ -189,7 +189,7 @@ def searched_texts(
 
     `evidence_texts` replace the chunks' own texts, if some of these are not searched in full.
     """
-    columns_of_memory = memories.select([name for name in _COLUMNS if name in memories.column_names])
+    columns_of_memory = memories.select(present(memories, _COLUMNS))
     of_chunk = _beside_chunks(columns_of_memory, places(chunks["memory_id"], memories["memory_id"]))
     table = of_chunk.append_column("text", chunks["text"] if evidence_texts is None else evidence_texts)
     filled = {"text", *(name for name in of_chunk.column_names if is_filled(table[name]))}

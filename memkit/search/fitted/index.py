@@ -33,7 +33,7 @@ from memkit.index.cache import shared_cache
 from memkit.index.encode import as_encoder
 from memkit.index.encoders.base import Calibration, Vectors, content_key
 from memkit.index.postings import CANDIDATES
-from memkit.schemas import Ints, Mask
+from memkit.schemas import Ints, Mask, present
 from memkit.search.alike import Likeness, Repeats
 from memkit.search.ask import STEPS, Ask, QuerySettings
 from memkit.search.fitted.across import WORDLESS, TermVectors, Vocabulary, says_words, vocabulary_of
@@ -506,7 +506,7 @@ class MemoryIndex:
     @cached_property
     def named(self) -> pa.Table:
         """The columns that memories are named by, without empty ones."""
-        columns = self.memories.select([name for name in NAMED if name in self.memories.column_names])
+        columns = self.memories.select(present(self.memories, NAMED))
         return columns.select([name for name in columns.column_names if name == "text" or is_filled(columns[name])])
 
     @cached_property
