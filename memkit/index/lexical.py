@@ -123,7 +123,7 @@ class _Lexical(Estimator, Abilities):
         postings = _fitted(self)
         weighted = self._weighted_queries(queries, function_word_weight, near)
         postings.weigh(np.concatenate([np.empty(0, np.int64), *(terms for terms, _ in weighted)]), self._weights)
-        return best_of(postings.scored(weighted, n), n, allowed, postings.n_rows)
+        return best_of(postings.scored(weighted), n, allowed, postings.n_rows)
 
     def save(self, folder: Path) -> None:
         """Write ``{arm}_terms.parquet``, ``{arm}_rows.npy``, ``{arm}_counts.npy`` and ``{arm}_sums.npy``."""
@@ -227,7 +227,7 @@ class BM25(_Lexical):
         weighted = self._weighted_queries(queries, **options)
         norms, line = self._norms_in_turns(turns, lending), np.zeros(turns.size, np.float32)
         scored = (self._scores_in_turns(query, turns, lending, norms, line) for query in weighted)
-        return best_of(((scores, np.empty(0, np.int64)) for scores in scored), n, allowed, n_rows)
+        return best_of(scored, n, allowed, n_rows)
 
     def _scores_in_turns(
         self, query: Query, turns: Turns, lending: np.ndarray | None, norms: np.ndarray, line: np.ndarray

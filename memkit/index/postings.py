@@ -15,7 +15,7 @@ import itertools
 import json
 import sys
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
@@ -39,8 +39,6 @@ CANDIDATES = pa.schema([("query", pa.int64()), ("row", pa.int64()), ("score", pa
 Add: TypeAlias = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray], None]
 """``add(scores, rows, weights, starts, stops, factors)`` adds each list's weights, times its factor, to its rows."""
 
-Scored: TypeAlias = Iterable[tuple[np.ndarray, np.ndarray]]
-"""For each query the score of every row, and the rows likely to be the best."""
 Weights: TypeAlias = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 """``weights(terms, sizes, rows, counts)`` returns those of so many postings a term, given their rows and counts."""
 
@@ -48,8 +46,6 @@ Weights: TypeAlias = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], 
 _BLOCKS_MIN = 1024
 _PART, _WEIGHED = 1 << 16, 1 << 14
 """Postings that are processed together, so that intermediate arrays stay in the processor's cache."""
-# A guess of where the n-th best of a list takes as long as the maxima of blocks.
-_SAMPLE_MAX = 4096
 # Fewer are added up before SciPy is imported; SciPy's loop counts them in 32 bits.
 _FEW_POSTINGS, _MOST_POSTINGS = 2_000_000, 2**31 - 1
 _LEAST = np.nextafter(np.float32(0), np.float32(1))
@@ -112,20 +108,16 @@ class Postings:
 
     def scores(self, query: Query) -> np.ndarray:
         """The score of every row; float32, shape (n_rows,)."""
-        return next(iter(self.scored([query], 1)))[0]
+        return next(self.scored([query]))
 
-    def scored(self, queries: Sequence[Query], n: int) -> Scored:
+    def scored(self, queries: Sequence[Query]) -> Iterator[np.ndarray]:
         """The scores of each query, in an array that the next one may reuse."""
         scores, add = np.empty(self.n_rows, np.float32), _adder(self._n_weighed)
         for terms, weights in queries:
             scores.fill(0)
             starts = self.starts[terms]
-            stops = starts + self.document_frequency[terms]
-            add(scores, self.wide, self.weights, starts, stops, weights)
-            # The shortest list of at least `n` rows, which are likely to score well; none if it is long.
-            lengths = ((length, place) for place, length in enumerate((stops - starts).tolist()) if length >= n)
-            length, place = min(lengths, default=(0, 0))
-            yield scores, self.wide[starts[place] : stops[place]] if 0 < length <= _SAMPLE_MAX else self.wide[:0]
+            add(scores, self.wide, self.weights, starts, starts + self.document_frequency[terms], weights)
+            yield scores
 
     def sums(self, worth: Callable[[np.ndarray], np.ndarray], factors: np.ndarray) -> np.ndarray:
         """For each row the sum over its terms of ``worth(count)`` times the term's factor; float64.
@@ -234,7 +226,7 @@ def check_chunks(chunks: pa.Table, texts: Texts) -> None:
         raise ParameterError(f"fit: expected a text for each of {chunks.num_rows} chunks. Got {len(texts)} texts.")
 
 
-def best_of(scored: Scored, n: int, allowed: np.ndarray | None, n_rows: int) -> pa.Table:
+def best_of(scored: Iterable[np.ndarray], n: int, allowed: np.ndarray | None, n_rows: int) -> pa.Table:
     """At most `n` of the `n_rows` rows with a positive score for each query, best first, ties by row (`CANDIDATES`).
 
     Raises
@@ -249,10 +241,10 @@ def best_of(scored: Scored, n: int, allowed: np.ndarray | None, n_rows: int) -> 
         )
     blocked = None if allowed is None else np.flatnonzero(~allowed)
     best = []
-    for scores, likely in scored:
+    for scores in scored:
         if blocked is not None:
             scores[blocked] = 0
-        best.append(_top(scores, n, likely))
+        best.append(_top(scores, n))
     if not best:
         return CANDIDATES.empty_table()
     numbers = np.repeat(np.arange(len(best)), [len(rows) for rows, _ in best])
@@ -260,17 +252,17 @@ def best_of(scored: Scored, n: int, allowed: np.ndarray | None, n_rows: int) -> 
     return pa.Table.from_arrays(list(map(pa.array, columns, CANDIDATES.types)), schema=CANDIDATES)
 
 
-def _top(scores: np.ndarray, n: int, likely: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _top(scores: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
     """Rows and scores of the `n` best positive ones: best first, ties by row.
 
-    At least `n` rows reach the n-th best score of the `likely` rows, so only rows that reach it are sorted. If these
-    are too many, the maxima of blocks of rows take the place of the likely rows.
+    At least `n` rows reach the n-th best maximum of blocks of rows, so only rows that reach it are looked at.
     """
     # Eight blocks a wanted row: few of the best share one, so the floor lies near the n-th best score.
     blocks = max(_BLOCKS_MIN, 8 * n)
-    rows = (scores >= _floor(scores[likely], n)).nonzero()[0] if len(likely) >= n else None
-    if rows is None or len(rows) > blocks:
-        rows = _reaching(scores, n, blocks) if len(scores) >= 2 * blocks else np.flatnonzero(scores > 0)
+    whole = len(scores) // blocks * blocks
+    rows = (scores >= (_floor(scores[:whole].reshape(-1, blocks).max(axis=0), n) if whole else _LEAST)).nonzero()[0]
+    if len(rows) > n:
+        rows = rows[scores[rows] >= _floor(scores[rows], n)]
     reached = scores[rows]
     order = (-reached).argsort(kind="stable")[:n]
     return rows[order], reached[order].astype(np.float64)
@@ -281,22 +273,6 @@ def _floor(scores: np.ndarray, n: int) -> np.float32:
     index = len(scores) - n
     scores.partition(index)
     return max(scores[index], _LEAST)
-
-
-def _reaching(scores: np.ndarray, n: int, blocks: int) -> np.ndarray:
-    """Rows, ascending, whose score is positive and reaches the n-th best maximum of the blocks.
-
-    Block i consists of the rows i, i + blocks, i + 2 blocks, …
-    """
-    whole = len(scores) // blocks * blocks
-    cells = scores[:whole].reshape(-1, blocks)
-    maxima = cells.max(axis=0)
-    # A copy, as `_floor` orders its array anew.
-    floor = _floor(maxima.copy(), n)
-    holding = np.flatnonzero(maxima >= floor)
-    places = np.flatnonzero(np.take(cells, holding, axis=1) >= floor)
-    row, column = np.divmod(places, max(1, len(holding)))
-    return np.concatenate([np.sort(row * blocks + holding[column]), whole + np.flatnonzero(scores[whole:] >= floor)])
 
 
 # An eighth of the rows is a guess; a block of 65,536 stays in the processor's cache.
