@@ -122,6 +122,8 @@ class File:
         The time zone of times that the file writes without one.
     json : str or None
         'rows' where JSON of an unknown shape is wanted whatever its size.
+    is_markdown : bool
+        Whether the name ends in .md or .markdown, in any case.
     """
 
     source: Source
@@ -130,10 +132,8 @@ class File:
     zone: tzinfo = UTC
     json: str | None = None
 
-    @cached_property
-    def is_markdown(self) -> bool:
-        """Whether the name ends in .md or .markdown, in any case."""
-        return self.has_ending(MARKDOWN)
+    def __post_init__(self) -> None:
+        self.is_markdown = self.has_ending(MARKDOWN)
 
     @cached_property
     def front(self) -> FrontMatter | None:

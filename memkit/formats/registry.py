@@ -249,7 +249,7 @@ def _read(format: Format, file: File, rows: Rows, formats: tuple[Format, ...]) -
     rows.use(format)
     rows.begin(source)
     format.parse(file.read_by(format), rows)
-    held = {name for name, value in file.role.findings if value is not None} - {format.name}
+    held = [name for name, value in file.role.findings if value is not None and name != format.name]
     found = [other for other in formats if other.name in held] if held else []
     for other in found:
         if other.beside:

@@ -143,7 +143,7 @@ def _read_page(file: File) -> _Said | None:
     fields = {plain(key): value for key, value in file.front.fields.items()} if file.front else {}
     body = file.source.text[file.front.body_at :] if file.front else file.source.text
     stems = stems_named(without_code(body, fences(body))) if "](" in body or "[[" in body else ()
-    tags = tuple({tag.casefold(): None for name in TAGS for tag in tags_of(fields.get(name))})
+    tags = tuple({tag.casefold(): None for name in filter(fields.__contains__, TAGS) for tag in tags_of(fields[name])})
     return _Said(bool(fields), "okfversion" in fields, tags, stems)
 
 

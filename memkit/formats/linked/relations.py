@@ -11,7 +11,6 @@ import posixpath
 import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from typing import Any, NamedTuple
@@ -90,8 +89,7 @@ def _texts(value: object) -> Iterator[str]:
         yield from (f"[[{item[0]}]]",) if is_link else (item,) if isinstance(item, str) else ()
 
 
-@dataclass(frozen=True, slots=True)
-class _LinkedPage:
+class _LinkedPage(NamedTuple):
     """A page that links may lead to: which it is, its first memory, its names besides its path, kind and layout."""
 
     number: int
@@ -169,7 +167,7 @@ class _Pages:
         self.told = told
         ids, paths, *rest = (told[name].to_pylist() for name in told.column_names)
         rows = zip(range(len(ids)), ids, *rest, strict=True)
-        self.pages = {path: _LinkedPage(*row) for path, row in zip(paths, rows, strict=True)}
+        self.pages = dict(zip(paths, map(_LinkedPage._make, rows), strict=True))
         self.paths: dict[str, str] = {}
         self.indexed = set[str]()
         self.named: dict[Callable[[str], str], tuple[_Names, ...]] = {}
@@ -450,9 +448,10 @@ class _Links:
         part = "" if link.part.startswith("^") else link.part
         if nearest:
             state = "found" if len(nearest) == 1 else "ambiguous"
-            led = _Led(state, nearest, pages.pages[nearest[0]].memory_id, part)
+            first = pages.pages[nearest[0]]
+            led = _Led(state, nearest, first.memory_id, part)
             # A name of one page, and no path, leads to it from everywhere.
-            if state == "found" and link.is_wiki and not self.whole and pages.has_one(link.whole):
+            if state == "found" and link.is_wiki and first.layout not in self.whole and pages.has_one(link.whole):
                 self._anywhere[written] = led
             return led
         if self._files.have(link, source):
