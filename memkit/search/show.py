@@ -123,7 +123,7 @@ def hits_table(question: Question, added: Sequence[str] = ()) -> pa.Table:
         "score": shown.score,
         **{arm: _floats(shown.candidates.raw[:, column]) for column, arm in enumerate(shown.candidates.arms)},
         **{name: shown.columns[name] for name in IN_HITS},
-        **_snippets(question, shown.candidates, of_chunks["text"].to_pylist()),
+        **_snippets(question, shown.candidates, of_chunks["text"]),
         **_collapsed(question, ranked, shown),
     }
     replaced, above = replaced_in(question.index, question.scope, columns["memory_id"]), dict[str, list[str]]()
@@ -141,19 +141,19 @@ def hits_table(question: Question, added: Sequence[str] = ()) -> pa.Table:
     return _described(table, question, memkit="hits", shown=names, note=note, answerability=by_query)
 
 
-def _snippets(question: Question, hits: Candidates, chunks: list[str]) -> dict[str, Any]:
+def _snippets(question: Question, hits: Candidates, chunks: pa.ChunkedArray) -> dict[str, Any]:
     """The best window of each hit's memory around its chunk, and where it is in the memory's text."""
-    index = question.index
-    texts = take_rows(index.memories["text"], index.rows.memory[hits.row]).to_pylist()
-    places = []
-    for query, row, chunk, text in zip(hits.query.tolist(), hits.row.tolist(), chunks, texts, strict=True):
-        units = index.units.get(row)
+    index, queries = question.index, question.queries.texts
+    texts, memories = index.memories["text"], index.rows.memory[hits.row].tolist()
+    places, snippets = list[tuple[int, int]](), list[str]()
+    for query, row, memory, chunk in zip(hits.query.tolist(), hits.row.tolist(), memories, chunks, strict=True):
+        text, units = texts[memory].as_py(), index.units.get(row)
         if units is None:
-            units = _units(index, row, chunk, text)
+            units = _units(index, row, chunk.as_py(), text)
             keep(index.units, row, units)
-        places.append(window(text, question.queries.texts[query], SNIPPET, units))
-    snippets = [text[start:end] for text, (start, end) in zip(texts, places, strict=True)]
-    starts, ends = (pa.array([place[side] for place in places], pa.int64()) for side in (0, 1))
+        places.append(window(text, queries[query], SNIPPET, units))
+        snippets.append(text[slice(*places[-1])])
+    starts, ends = np.array(places, np.int64).reshape(-1, 2).T
     return {"snippet": pa.array(snippets, pa.string()), "snippet_start": starts, "snippet_end": ends}
 
 

@@ -479,7 +479,7 @@ def as_keys(units: Floats, order: Keys, is_bounded: bool, size: int | None = Non
     size = len(units) if size is None else size
     if is_bounded:
         # Up to 2,147 candidates fit 32 bits, which are half as many bytes to sort.
-        kind = np.int32 if (UNIT + 2) * size < np.iinfo(np.int32).max else np.int64
+        kind = np.int32 if (UNIT + 2) * size < 2**31 - 1 else np.int64
         key: Keys = units.astype(kind)
         np.multiply(key, size, out=key)
         np.add(key, order.astype(kind), out=key)
