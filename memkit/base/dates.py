@@ -283,15 +283,14 @@ def told(text: str) -> Told | None:
     >>> told("2026-07-01 10:00 CST") is None
     True
     """
-    if not text or len(text) > _LONGEST_TIME or "\0" in text:
-        return None
-    text = in_digits(" ".join(text.split()))  # a browser writes a narrow blank before AM
-    return _told(_OTHER_CLOCK.sub(lambda match: ":".join(filter(None, match.groups())), text))
+    return _told(text) if text and len(text) <= _LONGEST_TIME and "\0" not in text else None
 
 
 @lru_cache(1024)
 def _told(text: str) -> Told | None:
     """What a short text tells; each date of front matter is asked for several times."""
+    text = in_digits(" ".join(text.split()))  # a browser writes a narrow blank before AM
+    text = _OTHER_CLOCK.sub(lambda match: ":".join(filter(None, match.groups())), text)
     try:
         return told_by_iso(text) or _of_digits(text) or _in_words(text)
     except (ValueError, OverflowError):  # no such day, or none that Python has

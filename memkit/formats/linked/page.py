@@ -344,7 +344,8 @@ class Page(Sections):
         row = {**self._of_page, "heading_path": heading_path(self.source.path, *self.above_section(section))}
         if not section.ordinal:
             row |= self._of_first_section()
-        return row | {"tags": list(dict.fromkeys((*self.tags, *self._marks(section))))}
+        row["tags"] = list(dict.fromkeys((*self.tags, *self._marks(section))))
+        return row
 
     def above_section(self, section: Section) -> list[str]:
         """The names above a section: title and description, where no heading says the title already."""
