@@ -22,8 +22,8 @@ CEILINGS = {
     ),
     "public names": (64, "what is at the top; the rest is in rooms, as mk.errors and mk.labels"),
     "lines of tests": (
-        62_292,
-        "3 for what starts late; 1 for an arm in its file; 11 for turns found by one pattern",
+        62_297,
+        "3 for what starts late; 11 for turns found by one pattern; 5 for growth that shows squares",
     ),
     "modules at the top": (0, "the top level has a file of the project, a README and four folders"),
     "longest module": (638, "memkit/text/secrets.py, whose rows are data"),

@@ -1,22 +1,25 @@
 """What a digest says of a folder, to be read and judged by hand, and the processor time of one over many memories.
 
 ``python tests/benchmarks/bench_digest.py [FOLDER]``: every decision month by month, and every name as if all were new,
-of ``data/`` or another folder; then the time over notes that are made on the spot.
+of ``data/`` or another folder; then the time over notes like life, which `life.py` makes of ``data/``.
 """
 
 from __future__ import annotations
 
 import sys
+import tempfile
 import time
-from datetime import date, timedelta
+from datetime import timedelta
 from pathlib import Path
+
+import life
 
 import memkit as mk
 from memkit.explore.digest.names import new_names
 from memkit.text.sentences import sentences_of
 
 ROOT = Path(__file__).parents[2]
-SIZES = (1_000, 10_000, 50_000)
+SIZES = (1_000, 10_000)
 
 
 def read_by_hand(folder: Path) -> None:
@@ -35,19 +38,17 @@ def read_by_hand(folder: Path) -> None:
     print(f"{len(names)} names:", "; ".join(f"{name.spelling} {name.count}" for name in names))
 
 
-def time_of(count: int) -> float:
-    """Processor time of a digest of a week over so many memories of four years, of which one in 200 is new."""
-    sys.path.insert(0, str(Path(__file__).parent))
-    from generate import notes
-
-    first = date(2022, 3, 1)
-    dates = [(first + timedelta(place * 1460 // count)).isoformat() for place in range(count)]
-    corpus = mk.from_table({"text": notes(count, chars=400), "created_at": dates})
-    until = dates[-1]
-    mk.digest(mk.from_table({"text": ["чай"]}), since="7d", until=until)  # imports are no part of it
+def time_of(count: int) -> str:
+    """Processor time of a digest of so many notes, all of them new, and what that is for each megabyte of texts."""
+    with tempfile.TemporaryDirectory() as folder:
+        life.write(Path(folder), count)
+        corpus = mk.read(folder)
+    size = sum(len(text.encode()) for text in corpus.memories["text"].to_pylist()) / 1e6
+    mk.digest(mk.from_table({"text": ["чай"]}), since="7d", until="2030-01-01")  # imports are no part of it
     start = time.process_time()
-    mk.digest(corpus, since="7d", until=until)
-    return time.process_time() - start
+    mk.digest(corpus, since="2010-01-01", until="2030-01-01", basis="dates")
+    seconds = time.process_time() - start
+    return f"{size:.1f} MB, {seconds:.2f} s, {seconds / size:.2f} s a megabyte"
 
 
 BY_HAND = "it takes minutes, and has no smaller size"
@@ -56,4 +57,4 @@ BY_HAND = "it takes minutes, and has no smaller size"
 if __name__ == "__main__":
     read_by_hand(Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "data")
     for size in SIZES:
-        print(f"{size:,} memories: {time_of(size):.2f} s")
+        print(f"{size:,} notes: {time_of(size)}")

@@ -227,6 +227,7 @@ def measure_ask(fitted: Fitted) -> None:
             costs[name] = statistics.median(cost(ask, text)[0] for text in questions[: 10 if name == "duckdb" else 40])
         show(f"a question, {turn}", 1, costs)
     costs = {"memkit": cost(fitted.search.search, questions[40:])[0]}
+    costs |= {name: cost(peer.ask_all, questions[40:])[0] for name, peer in fitted.peers.items() if name == "bm25s"}
     show("a batch, a question", len(questions) - 40, costs)
 
 

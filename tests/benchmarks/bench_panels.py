@@ -58,7 +58,7 @@ def module(path: str) -> ModuleType:
 
 
 def many_facts(size: int) -> mk.Corpus:
-    """So many facts of 200 users, dated and some expiring, with the words of memories that ship."""
+    """So many facts of 200 users, dated and some expiring, of 12 made words."""
     texts, rng = module("generate.py").texts(size, tokens=12), np.random.default_rng(0)
     day = dt.date.fromisoformat(DAY)
     dates = [(day - dt.timedelta(days=int(age))).isoformat() for age in rng.integers(1500, size=size)]
