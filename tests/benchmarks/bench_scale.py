@@ -4,6 +4,7 @@
     python tests/benchmarks/bench_scale.py --slopes
 
 Texts are made of words with the frequencies of a language, vectors are hashed: how the costs grow is what is measured.
+Those of `--slopes` are notes of recombined paragraphs (`life.py`), by words and letters, but for the settings.
 Each step runs in a process of its own, whose largest size is what the system says of it. A worker is a process of a
 Dask cluster on a core of its own, one worker is this process on one core, and all have done the same with little before
 the clock starts. Efficiency is the seconds of one over those of so many, times so many: 1 where nothing is lost; by the
@@ -30,8 +31,10 @@ from typing import Any
 
 import distributed
 import joblib
+import life
 import numpy as np
 import pyarrow as pa
+from generate import queries
 
 import memkit as mk
 
@@ -162,22 +165,18 @@ def ask(folder: str, n: int, user_id: str | None) -> dict[str, float]:
 
 def _files(folder: str, n: int) -> Callable[[], Any]:
     place = Path(tempfile.mkdtemp(dir=folder))
-    words = [
-        " ".join(f"w{word}" for word in row) for row in np.random.default_rng(n).integers(0, 9_000, (n, WORDS)).tolist()
-    ]
-    for i, text in enumerate(words):
-        (place / f"{i:06}.md").write_text(f"# Note {i}\n\n{text}\n")
+    life.write(place, n)
     return lambda: mk.read(place)
 
 
-def _chunks(folder: str, n: int) -> Callable[[], Any]:
-    corpus = generated(n)
-    return lambda: mk.Retriever(encoder=None, gram_weight=0.0).fit(corpus)
+def _notes(folder: str, n: int) -> Callable[[], Any]:
+    corpus = _files(folder, n)()
+    return lambda: mk.Retriever(encoder=None).fit(corpus)
 
 
 def _queries(folder: str, n: int) -> Callable[[], Any]:
-    search = mk.Retriever(encoder=None, gram_weight=0.0).fit(generated(20_000))
-    query_texts = [f"w{i} w{i % 90} w{7 * i}" for i in range(n)]
+    search = _notes(folder, 4_000)()
+    query_texts = queries(search.corpus_.memories["text"].to_pylist(), n)
     search.search(query_texts[:9], as_of=AS_OF)
     return lambda: search.search(query_texts, as_of=AS_OF)
 
@@ -191,8 +190,8 @@ def _settings(folder: str, n: int) -> Callable[[], Any]:
 
 GROWS = {
     "files read": (_files, (1_000, 2_000, 4_000)),
-    "chunks fitted": (_chunks, (25_000, 50_000, 100_000)),
-    "queries, of 20,000 chunks": (_queries, (250, 500, 1_000)),
+    "notes fitted": (_notes, (1_000, 2_000, 4_000)),
+    "queries, of 4,000 notes": (_queries, (250, 500, 1_000)),
     "settings, of 200 queries": (_settings, (2_000, 4_000, 8_000)),
 }
 
