@@ -41,7 +41,6 @@ from memkit.search.fitted.chunks import (
     Index,
     Rows,
     few_chunks,
-    is_filled,
     make_chunks,
     make_rows,
     refit_tables,
@@ -507,7 +506,7 @@ class MemoryIndex:
     def named(self) -> pa.Table:
         """The columns that memories are named by, without empty ones."""
         columns = self.memories.select(present(self.memories, NAMED))
-        return columns.select([name for name in columns.column_names if name == "text" or is_filled(columns[name])])
+        return columns.select([n for n in columns.column_names if n == "text" or columns[n].null_count < len(columns)])
 
     @cached_property
     def owners(self) -> Owners:
