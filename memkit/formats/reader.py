@@ -148,7 +148,7 @@ Read = tuple[str, Content]
 
 
 @contextmanager
-def _no_collection() -> Iterator[None]:
+def no_collection() -> Iterator[None]:
     """Switch the garbage collector off: there are so many rows that looking for cycles takes a tenth of the time."""
     was_on = gc.isenabled()
     gc.disable()
@@ -175,7 +175,7 @@ def read(root: Path, options: Options, before: Reading | None = None) -> Reading
 
 def _read(root: Path, options: Options, before: Reading | None) -> Reading:
     formats, began = formats_for(options.formats, options.format), time.time_ns()
-    with _no_collection(), system_memory(), listed(root, options, with_stat=before is not None) as listing:
+    with no_collection(), system_memory(), listed(root, options, with_stat=before is not None) as listing:
         # With other options the same files give other tables.
         if before and before.options == options and is_as_it_was(listing, before):
             if before.unsettled:
@@ -208,7 +208,8 @@ def is_as_it_was(listing: Listing, before: Reading) -> bool:
         return False
     named = dict.fromkeys(filter(None, before.asked.values()))
     whole = replace(listing, files={**named, **listing.files})
-    if any(whole.stat(path) != stat for path, stat in before.stats.items()):
+    # As dictionaries in a tenth of the time; they differ where a file was not looked at yet.
+    if whole.files != before.stats and any(whole.stat(path) != stat for path, stat in before.stats.items()):
         return False
     return all(_is_content(whole, path, before.files.get(path, _UNREAD)[2]) for path in before.unsettled)
 
@@ -292,11 +293,11 @@ def read_with(before: Reading, contents: Mapping[str, bytes | None]) -> Reading:
     """`before` as it would be with these contents of some files; None is a file that does not exist."""
     options = before.options
     formats = formats_for(options.formats, options.format)
-    with _no_collection(), listed(before.root, options, with_stat=True) as listing:
+    with no_collection(), listed(before.root, options, with_stat=True) as listing:
         return read_listing(Overlay(listing, contents), before.root, options, formats, before)
 
 
-@_no_collection()
+@no_collection()
 def memories_of(
     root: Path, options: Options, before: Mapping[str, bytes | None], after: Mapping[str, bytes | None]
 ) -> tuple[pa.Table, pa.Table]:
@@ -528,7 +529,7 @@ def _parse_elsewhere(adapters: tuple[Adapter, ...], *task: Any) -> Parsed:
     return parse_batch(*task)
 
 
-@_no_collection()
+@no_collection()
 def parse_batch(listing: Listing, options: Options, extra_formats: tuple[Format, ...], items: list[Item]) -> Parsed:
     """Parse some files; a pure function of their bytes and roles, so that any machine with the folder may run it.
 

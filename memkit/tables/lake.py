@@ -43,7 +43,7 @@ from memkit.base.params import zone_of
 from memkit.errors import FormatError, MemkitError, refused
 from memkit.formats.disk.files import DATABASE, HIDDEN, POINTER, SAVED
 from memkit.formats.index_tree.format import PLUGIN_GLOBS
-from memkit.formats.reader import DATES, Options, Reading
+from memkit.formats.reader import DATES, Options, Reading, no_collection
 from memkit.formats.registry import FORMATS, NAMES
 from memkit.formats.rows import schemas_of
 from memkit.schemas import TABLES, with_column, without_rows
@@ -558,6 +558,7 @@ def _write_database(database: Database, path: Path) -> None:
         shutil.move(Path(temporary) / path.name, path)
 
 
+@no_collection()
 @system_memory()
 def load(folder: Path, source: Path | None, trust: bool) -> tuple[dict[str, pa.Table], Reading | None, TextIndex, Path]:
     """The tables of a saved corpus, its reading if it has one, its full-text index, if it has this version's, and the
