@@ -91,8 +91,9 @@ def bar(what: str, items: Iterable[Any] | None = None, silent: bool = False, **o
         return _Told(what, items, options.get("total"), listener)
     if silent or os.environ.get("TQDM_DISABLE", "0") not in ("", "0"):
         return _Told(what, items, None, lambda *_: None)
-    if _SPEAKS and not sys.stderr.isatty():
-        return _Told(what, items, options.get("total"), _SPEAKS[0])
+    # Where tqdm would show nothing its import, of 4 MB, is spared.
+    if not getattr(sys.stderr, "isatty", bool)() and (_SPEAKS or "ipykernel" not in sys.modules):
+        return _Told(what, items, options.get("total"), _SPEAKS[0] if _SPEAKS else lambda *_: None)
     from tqdm.auto import tqdm
 
     # For tqdm, disable=None means: show the bar only in a terminal or a notebook. Many short works are a long verb.
@@ -300,6 +301,7 @@ def system_memory() -> Iterator[None]:
     Arrow's own pool keeps much of what long work took on its way: a fifth of the peak of a fit.
     """
     before, system = pa.default_memory_pool(), pa.system_memory_pool()
+    before.release_unused()
     try:
         pa.set_memory_pool(system)
         yield

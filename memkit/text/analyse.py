@@ -313,7 +313,8 @@ class Analyser:
             terms.update((word, _grams_of(f" {word} ", GRAM_SIZES)) for word in simple + runs)
         else:
             simple = [word for word in simple if "_" not in word]
-            terms.update((word, [stem]) for word, stem in zip(simple, self._stems(simple), strict=True))
+            shared = dict[str, list[str]]()  # half of the words have another's stem
+            terms |= {w: shared.setdefault(s, [s]) for w, s in zip(simple, self._stems(simple), strict=True)}
             terms.update((word, [*_grams_of(word, (2,)), *word]) for word in runs)
         if others := [*terms.keys() - {*simple, *runs}]:
             terms.update(zip(others, self._ask(term_sql("x", self.analyzer), others), strict=True))
@@ -679,8 +680,7 @@ def _terms_by_word(words: list[str], cut: Analyser) -> tuple[_Numbers, list[str]
     terms = _numbering()
     by_word = _Numbers.counted((cut.terms_at_fit(some, len(words)) for some in _blocks(words, _PIECES)), terms)
     ordered = sorted(terms)
-    places = np.empty(len(ordered), np.int32)
-    places[[terms[term] for term in ordered]] = np.arange(len(ordered))
+    places = np.argsort([terms[term] for term in ordered]).astype(np.int32)
     return replace(by_word, numbers=places[by_word.numbers]), ordered
 
 

@@ -372,7 +372,7 @@ def test_arrow_takes_memory_of_the_system_until_the_last_block_ends() -> None:
 
 def test_arrows_own_pool_is_back_where_a_ctrl_c_falls_into_giving_memory_back(monkeypatch: pytest.MonkeyPatch) -> None:
     system = SimpleNamespace(backend_name="system", release_unused=Mock(side_effect=KeyboardInterrupt))
-    pools: list[Any] = [SimpleNamespace(backend_name="mimalloc")]
+    pools: list[Any] = [SimpleNamespace(backend_name="mimalloc", release_unused=Mock())]
     arrow = {"system_memory_pool": lambda: system, "default_memory_pool": lambda: pools[-1]}
     monkeypatch.setattr(parallel, "pa", SimpleNamespace(**arrow, set_memory_pool=pools.append))
     with pytest.raises(KeyboardInterrupt), parallel.system_memory():
