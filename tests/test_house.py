@@ -17,8 +17,8 @@ CEILINGS = {
     # what: ceiling, and what the last raise was for; a change that adds a module says which one it ends
     "modules": (241, "the app without its verbs, and YAML, which a search does without"),
     "lines of code": (
-        51_958,
-        "4 for names of columns; 26 for what starts late; 24 for links looked up once; 22 for sums kept with arms",
+        51_960,
+        "2 for lines read once; 4 for names of columns; 26 for what starts late; 24 for links looked up once",
     ),
     "public names": (64, "what is at the top; the rest is in rooms, as mk.errors and mk.labels"),
     "lines of tests": (

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cached_property
 from itertools import chain
@@ -304,7 +304,7 @@ class Reader:
         self.days = re.compile("|".join(map(_day, map(folded, date_words))) or "(?!)")
         self._negations = frozenset(map(folded, negations))
         self._stems: dict[str, str] = {}
-        self._words: dict[str, _Token] = {}
+        self._seen: dict[tuple[str, str], _Token] = {}
         self._told: dict[str, tuple[bool, bool] | None] = {}
         self._units = {word: line.split()[0] for line in UNITS for word in line.split()}
         self._opposites: dict[str, tuple[str, bool]] = {}
@@ -332,8 +332,8 @@ class Reader:
         subjects = [of_one if of_one or heading == "" else None for of_one, heading in zip(stems, above, strict=True)]
         # A round number, below which nobody waits.
         shown = bar("reading statements", pieces, silent=len(pieces) < 500, leave=False)
-        both = zip(shown, subjects, strict=True)
-        return [[self._statement(piece, subject) for piece in of_text] for of_text, subject in both]
+        both, known = zip(shown, subjects, strict=True), dict[str, Statement]()
+        return [[self._once(piece, subject, known) for piece in of_text] for of_text, subject in both]
 
     def statements(self, pieces: Sequence[str]) -> list[Statement]:
         """The statements that `pieces_of` cut, each by itself and under no heading."""
@@ -387,6 +387,12 @@ class Reader:
         plain = (folded(word) for word in _WORDS.findall(text))
         return frozenset(self.stem(word) for word in plain if word not in FUNCTION_WORDS)
 
+    def _once(self, text: str, heading: frozenset[str] | None, known: dict[str, Statement]) -> Statement:
+        """A statement, read once however many texts have it: logs repeat their lines."""
+        if text not in known:
+            known[text] = self._statement(text, heading)
+        return known[text] if known[text].heading == heading else replace(known[text], heading=heading)
+
     def _statement(self, text: str, heading: frozenset[str] | None) -> Statement:
         tokens = list(self._tokens(text))
         # From the end, so that of two spellings of a stem the first stays.
@@ -435,14 +441,11 @@ class Reader:
     def _apart(self, text: str) -> Iterator[_Token]:
         for match in _TOKEN.finditer(text):
             kind, word = match.lastgroup or "", match[0]
-            plain = folded(word)
-            if kind == "word":
-                yield self._words.get(word) or self._words.setdefault(word, self._of_word(word, plain))
-            elif kind == "number":
+            if kind == "number":
                 is_label = bool(_LABELS.match(text, match.end())) and bool(
                     _LABELLED.search(text, max(0, match.start() - _LABEL_MOST), match.start())
                 )
-                yield _Token("ordinal" if is_label else "number", word, _number(word), plain)
+                yield _Token("ordinal" if is_label else "number", word, _number(word), folded(word))
             elif kind == "glued":
                 number, unit = match["amount"], match["glued_unit"]
                 of_unit = folded(unit)
@@ -450,12 +453,19 @@ class Reader:
                     yield _Token("number", number, _number(number), number)
                     yield _Token("unit", unit, self._units[of_unit], of_unit)
                 else:
-                    yield _Token("code", word, plain, plain)
+                    yield _Token("code", word, folded(word), folded(word))
             else:
-                yield _Token(kind, word.rstrip("."), plain.strip("`").rstrip("."), plain.rstrip("."))
+                yield self._seen.get((kind, word)) or self._seen.setdefault((kind, word), self._anywhere(kind, word))
+
+    def _anywhere(self, kind: str, word: str) -> _Token:
+        """The token of what is the same wherever it stands."""
+        plain = folded(word)
+        if kind == "word":
+            return self._of_word(word, plain)
+        return _Token(kind, word.rstrip("."), plain.strip("`").rstrip("."), plain.rstrip("."))
 
     def _of_word(self, word: str, plain: str) -> _Token:
-        """The token of a word, which is the same wherever it stands."""
+        """The token of a word."""
         if self.is_negation(plain):
             return _Token("negation", word, plain, plain)
         if _ORDINAL.match(plain):
