@@ -17,13 +17,13 @@ CEILINGS = {
     # what: ceiling, and what the last raise was for; a change that adds a module says which one it ends
     "modules": (241, "the app without its verbs, and YAML, which a search does without"),
     "lines of code": (
-        51_960,
-        "2 for lines read once; 4 for names of columns; 26 for what starts late; 24 for links looked up once",
+        51_961,
+        "3 for lines read once; 4 for names of columns; 26 for what starts late; 24 for links looked up once",
     ),
     "public names": (64, "what is at the top; the rest is in rooms, as mk.errors and mk.labels"),
     "lines of tests": (
-        62_297,
-        "3 for what starts late; 11 for turns found by one pattern; 5 for growth that shows squares",
+        62_316,
+        "19 for words known at once; 3 for what starts late; 11 for turns found by one pattern",
     ),
     "modules at the top": (0, "the top level has a file of the project, a README and four folders"),
     "longest module": (638, "memkit/text/secrets.py, whose rows are data"),

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import random
+import re
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from memkit.text import statements
 from memkit.text.conflicts import Conflicts
 from memkit.text.contradictions import Contradiction, contradiction
 from memkit.text.statements import Reader, Statement, pieces_of
@@ -159,3 +163,18 @@ def test_short_statements_are_of_one_subject_only_under_like_headings(reader: Re
     for shared, contradicts in (("Gateway timeout", False), ("Gateway waits, timeout", True)):
         pair = only(reader, f"{shared} 10 seconds", "Servers"), only(reader, f"{shared} 25 seconds", "Meeting")
         assert (contradiction(*pair) is not None) == contradicts, shared
+
+
+PARTS = "may Мая марта ſept янв. числа third the of 5 5th пятого v2 a.b x@y.ru a_b a/b don't Ё нет , ! ) » _ - ’"
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_words_that_are_known_at_once_are_words_by_all_forms_too(seed: int) -> None:
+    chance, pattern = random.Random(seed), statements._TOKEN.pattern
+    slow = re.compile(pattern[pattern.index("(?P<code>") :], statements._TOKEN.flags)
+    for _ in range(4_000):
+        text = "".join(
+            chance.choice(PARTS.split()) + chance.choice(("", " ", "  ", "\n")) for _ in range(chance.randint(1, 8))
+        )
+        expected = [(one.lastgroup, one.span()) for one in slow.finditer(text)]
+        assert [(one.lastgroup or "word", one.span()) for one in statements._TOKEN.finditer(text)] == expected, text
