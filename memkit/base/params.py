@@ -971,8 +971,7 @@ class Estimator:
     def check_params(self, **overrides: Any) -> dict[str, Any]:
         """All parameters, checked, with `overrides` applied; None is replaced by the value that it stands for."""
         self._check_shared()
-        values = {name: self._stored(name) if p.of else getattr(self, name) for name, p in self._declared.items()}
-        values |= overrides
+        values = {name: self._read(name) for name in self._declared} | overrides
         for name, declared in self._declared.items():
             usual = declared.default if declared.stands_for is None else declared.stands_for
             if values[name] is None and declared.stands_for is not None:
@@ -1030,7 +1029,7 @@ class Estimator:
         return f"{type(self).__name__}({', '.join(changed)})"
 
     def _is_given(self, name: str, declared: Param) -> bool:
-        is_other = not _equal(self._stored(name), declared.default) and self._read(name) != declared.stands_for
+        is_other = not self._is_default(name, declared) and self._read(name) != declared.stands_for
         return is_other or name in self.__dict__.get("_given", ())
 
     def _is_default(self, name: str, declared: Param) -> bool:

@@ -183,6 +183,9 @@ class _Said(NamedTuple):
     ----------
     digits : str
         Its text with times as digits.
+    slug : str
+    is_phase : bool
+        Whether it is the name of a phase of sleep.
     clock, usual : time or None
         The time after its day, and the first time of day.
     opening : str or None

@@ -272,8 +272,7 @@ def _is_changed(place: Path, root: Path) -> bool:
     with suppress(*_FAULTS):
         stats = read_json(place, SEEN)["stats"]
         listing = Listing(home_of(root), files=dict.fromkeys(stats))
-        is_gone = (listing.stat(path) != (stat and _stat(*stat)) for path, stat in stats.items())
-        return not root.exists() or any(is_gone)
+        return not root.exists() or any(listing.stat(path) != (stat and _stat(*stat)) for path, stat in stats.items())
     return True
 
 

@@ -149,8 +149,8 @@ _AMOUNT = r"""
     (?<![\w.])\d+(?:[.,]\d+)?\s?[-–]\s?\d+(?:[.,]\d+)?(?![\w-])  # a range
   | (?<![\w.])[-−]?\d{1,3}(?:[\s\u00a0,]\d{3})+(?:\.\d+)?(?!\w) | (?<!\w)\.?\d+(?:[.,]\d+)?
 """
-# First the letters that a blank or a sign parts from what can begin no code or date with them: most tokens, which the
-# other forms take three times as long to refuse.
+# First the letters that a blank or a sign parts from what can begin no code or date with them: most tokens. Without
+# this form 104,000 tokens take .35 s in place of .2.
 _TOKEN = re.compile(
     rf"""
     [^\W\d_]++(?=[,;!?)»”]|\Z|\ (?!\s|\d|of\b|the\b|числ|{_MONTH}))
